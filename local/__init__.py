@@ -1,0 +1,1 @@
+"""Cloudflare on this machine: its REST API, its bindings and its runtime, without an account."""

@@ -1,0 +1,1 @@
+"""The parts of the REST API that are about databases and Workers."""
