@@ -1,0 +1,75 @@
+# Everything that `make` installs or builds stays inside this folder: .venv, node_modules and .cfrag.
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+STAMPS := .cfrag/stamps
+
+.PHONY: help demo test check stop setup setup-dev lock prerequisites
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+help:
+	@echo "make demo   deploy to a Cloudflare on this machine, ingest documents, search them"
+	@echo "make stop   stop that Cloudflare (its data stays in .cfrag)"
+	@echo "make test   run the tests        make check   lint and type-check        make lock   renew the locks"
+
+demo: setup
+	@$(BIN)/cfrag demo
+
+stop:
+	@test ! -x $(BIN)/cfrag || $(BIN)/cfrag local stop
+
+test: setup-dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+check: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m tools.check_locks
+
+setup: prerequisites $(STAMPS)/python $(STAMPS)/node $(STAMPS)/pulumi $(STAMPS)/worker-modules
+
+setup-dev: setup $(STAMPS)/python-dev
+
+prerequisites:
+	@$(PYTHON) tools/prerequisites.py
+
+$(STAMPS)/venv: tools/bootstrap.lock
+	@echo "cfrag: making .venv"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/bootstrap.lock
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/python: $(STAMPS)/venv requirements.lock pyproject.toml
+	@echo "cfrag: installing Python packages"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(STAMPS)/python-dev: $(STAMPS)/python requirements-dev.lock
+	@echo "cfrag: installing Python packages for tests and checks"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(STAMPS)/node: local/workerd/package.json local/workerd/package-lock.json
+	@echo "cfrag: installing Node packages for the local Workers runtime"
+	@cd local/workerd && npm ci --silent --no-audit --no-fund
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/pulumi: $(STAMPS)/python tools/pulumi_tools.py $(wildcard tools/pulumi/*/go.sum)
+	@$(BIN)/python -m tools.pulumi_tools
+	@touch $@
+
+$(STAMPS)/worker-modules: $(STAMPS)/python $(wildcard worker_template/requirements.lock)
+	@echo "cfrag: fetching the packages that go into the Worker"
+	@$(BIN)/python -m infra.bundle.vendor
+	@touch $@
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-emit-index-url --no-annotate
+
+lock: $(STAMPS)/venv
+	$(LOCK) tools/bootstrap.in -o tools/bootstrap.lock
+	$(LOCK) pyproject.toml -o requirements.lock
+	$(LOCK) --extra dev pyproject.toml -o requirements-dev.lock

@@ -1,0 +1,1 @@
+"""Set-up scripts that the Makefile calls; nothing here is needed at run time."""
