@@ -1,0 +1,1 @@
+"""The `cfrag` Pulumi provider: what Cloudflare has and pulumi-cloudflare lacks."""
