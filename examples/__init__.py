@@ -1,0 +1,1 @@
+"""Producers: programs that turn some source into documents for the service."""
