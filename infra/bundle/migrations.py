@@ -44,7 +44,9 @@ def wanted() -> sqlite3.Connection:
 def shape(database: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]]:
     """Tables with their columns, and indexes with their definitions: equal for equal databases."""
     found: dict[str, list[tuple[object, ...]]] = {}
-    for kind, name, sql in database.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"):
+    for kind, name, sql in database.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+    ):
         if kind == "table":
             # The position of a column does not count: a migration can only append.
             found[name] = sorted(row[1:] for row in database.execute(f"PRAGMA table_xinfo({name})"))
@@ -71,13 +73,13 @@ def missing(paths: list[Path]) -> list[str]:
         statements += [_index(index) for index in _indexes(table) if index.name not in have]
     changed = [name for name in have if name not in METADATA.tables and have[name] != want[name]]
     if changed:
-        raise CfragError(f"{', '.join(changed)} would have to change; migrations only add: give it a new name")
+        raise CfragError(
+            f"{', '.join(changed)} would have to change; migrations only add: give it a new name"
+        )
     return statements
 
 
-def _added_columns(
-    table: Table, have: list[tuple[object, ...]], want: list[tuple[object, ...]]
-) -> list[str]:
+def _added_columns(table: Table, have: list[tuple[object, ...]], want: list[tuple[object, ...]]) -> list[str]:
     names = {row[0] for row in have}
     if changed := [str(row[0]) for row in have if row not in want]:
         raise CfragError(f"{table.name}.{', '.join(changed)} would have to change; migrations only add")

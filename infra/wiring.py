@@ -1,0 +1,53 @@
+"""What a Worker is bound to, as the stack deploys it and `wrangler.jsonc` writes it down."""
+
+import hashlib
+from typing import NamedTuple
+
+from infra.catalog import EmbeddingModel
+from infra.config import Metric, RagConfig
+from infra.naming import Names
+
+
+class Space(NamedTuple):
+    """One vector space of a stack and the index that holds it; `binding` is None where none reads it."""
+
+    binding: str | None
+    generation: int
+    model: EmbeddingModel
+    metric: Metric
+    index: str
+
+
+def spaces(config: RagConfig, names: Names) -> list[Space]:
+    """The wanted space, and after it the one that it takes over from."""
+    new, model, old = config.embedding, config.model, config.replacing
+    index = names.index(new.generation, model.dims)
+    if not old or not config.old_model:
+        return [Space("VECTORIZE", new.generation, model, new.metric, index)]
+    reads_old = old.strategy == "reindex"
+    previous = names.index(old.generation, config.old_model.dims)
+    return [
+        Space("VECTORIZE_NEXT" if reads_old else "VECTORIZE", new.generation, model, new.metric, index),
+        Space(
+            "VECTORIZE" if reads_old else None,
+            old.generation,
+            config.old_model,
+            old.metric or new.metric,
+            previous,
+        ),
+    ]
+
+
+def variables(config: RagConfig) -> dict[str, str]:
+    """The Worker's plain variables."""
+    return {
+        "AUTO_REINDEX_ON_MODEL_CHANGE": "true",
+        "EMBED_DIMS": str(config.model.dims),
+        "EMBED_GENERATION": str(config.embedding.generation),
+        "EMBED_MODEL": config.model.name,
+    }
+
+
+def rate_namespace(names: Names) -> str:
+    """A number for the stack's rate limit that no other stack of the account is likely to have."""
+    return str(int.from_bytes(hashlib.sha256(names.worker.encode()).digest()[:4], "big") % (2**31 - 1) + 1)
