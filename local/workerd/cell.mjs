@@ -1,0 +1,53 @@
+// One cell: the Workers of a cell file, served by one workerd. Usage: node cell.mjs <cell.json>
+import fs from "node:fs/promises";
+import { Log, LogLevel, Miniflare } from "miniflare";
+import { exitWithParent, trackWorkerd } from "./lifecycle.mjs";
+import { forwardLogs, logLine } from "./logs.mjs";
+import { BRIDGE, cellOptions } from "./options.mjs";
+
+/** miniflare's own messages, as log lines of no particular Worker. */
+class CellLog extends Log {
+  log(message) {
+    logLine({ worker: null, level: "info", message });
+  }
+  error(message) {
+    logLine({ worker: null, level: "error", message: message.stack ?? String(message) });
+  }
+}
+
+async function start(cellFile) {
+  const cell = JSON.parse(await fs.readFile(cellFile, "utf8"));
+  const workerd = trackWorkerd();
+  const miniflare = new Miniflare({
+    ...(await cellOptions(cell)),
+    log: new CellLog(LogLevel.WARN),
+    structuredWorkerdLogs: true,
+    handleRuntimeStdio: (stdout, stderr) => forwardLogs(stdout, stderr, cell.workers),
+  });
+  const stop = async (code) => {
+    workerd.release();
+    await miniflare.dispose().catch(() => {});
+    process.exit(code);
+  };
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => stop(0));
+  exitWithParent(() => stop(0));
+  await miniflare.ready;
+  workerd.onExit(() => {
+    logLine({ worker: null, level: "error", message: "workerd stopped unexpectedly" });
+    stop(1);
+  });
+  const control = await miniflare.unsafeGetDirectURL(BRIDGE);
+  console.log(
+    JSON.stringify({ ready: true, control: control.origin, pid: process.pid, workerdPid: workerd.pid() }),
+  );
+}
+
+const [cellFile] = process.argv.slice(2);
+if (!cellFile) {
+  console.error("usage: node cell.mjs <cell.json>");
+  process.exit(2);
+}
+start(cellFile).catch((error) => {
+  logLine({ worker: null, level: "error", message: `the cell did not start: ${error.message}` });
+  process.exit(1);
+});

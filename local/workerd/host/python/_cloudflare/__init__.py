@@ -1,0 +1,1 @@
+"""Stands where workerd keeps its hooks for the Workers runtime SDK."""
