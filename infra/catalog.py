@@ -107,7 +107,8 @@ class Limit(NamedTuple):
 
     def refusal(self, what: str, actual: int) -> str:
         """A sentence for a value over the limit: what it is, its size, the limit, where that is from."""
-        return f"{what} is {actual:,} {self.unit}; at most {self.value:,} allowed ({self.source}, as of {self.as_of})"
+        source = f"{self.source}, as of {self.as_of}"
+        return f"{what} is {actual:,} {self.unit}; at most {self.value:,} allowed ({source})"
 
 
 _VECTORIZE = f"{_DOCS}/vectorize/platform/limits"

@@ -265,6 +265,7 @@ class RagConfig(Model):
     cors: Cors = Cors()
     docs_public: bool = False
     allow_data_loss: bool = False
+    adopt: bool = False
     inherit_secrets: tuple[str, ...] = ()
     observability: Observability = Observability()
     cpu_ms: Annotated[int, within(WORKER_CPU_MS, "cpuMs", least=10)] | None = None
@@ -322,7 +323,7 @@ class RagConfig(Model):
         old, new = self.replacing, self.embedding
         if old and not 1 <= old.generation < new.generation:
             raise fault(
-                f"is {old.generation}; must be lower than embedding.generation = {new.generation}, which replaces it",
+                f"is {old.generation}; must be lower than embedding.generation, which is {new.generation}",
                 "replacing",
                 "generation",
             )
@@ -420,7 +421,7 @@ MANAGED_BINDINGS = frozenset(
 
 
 def fingerprint(model: EmbeddingModel) -> str:
-    """The model by name, and a digest of what else changes its vectors: pooling, dims, instruction, format."""
+    """The model by name, and a digest of what else decides: pooling, dims, instruction, format."""
     parts = [model.name, model.pooling, model.dims, model.query_instruction, DOCUMENT_FORMAT_VERSION]
     digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     return f"{model.name}#{digest[:12]}"

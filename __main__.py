@@ -1,0 +1,15 @@
+"""A stack of cfrag, as the Pulumi CLI runs it."""
+
+import pulumi
+
+from infra.errors import CfragError
+from infra.settings import RagStackArgs
+from infra.stack import RagStack
+
+try:
+    stack = RagStack("rag", RagStackArgs.from_pulumi())
+except CfragError as error:
+    raise pulumi.RunError(str(error)) from None
+
+for name, value in stack.outputs.items():
+    pulumi.export(name, value)

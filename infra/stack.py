@@ -1,0 +1,289 @@
+"""RagStack: every resource of a deployment, from top to bottom."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi import Output, Resource, ResourceOptions
+
+from infra import bundle, wiring
+from infra.bundle import store
+from infra.cloudflare import resources as cloudflare
+from infra.resources import (
+    CfragProvider,
+    D1Migrations,
+    EmbeddingSpace,
+    SpaceActivation,
+    VectorizeIndex,
+    VectorizeMetadataIndex,
+    WorkerVersion,
+)
+from infra.settings import RagStackArgs
+
+MIGRATIONS = Path(__file__).resolve().parents[1] / "migrations"
+# A message that was pulled from the dead-letter queue is away for this long.
+_PULL_VISIBILITY_MS = 30_000
+
+
+class RagStack(pulumi.ComponentResource):
+    """A retrieval service: a vector index and a database, queues, and the Worker in front of them.
+
+    Raises BundleError or ConfigError before anything is registered.
+    """
+
+    def __init__(self, name: str, args: RagStackArgs, opts: ResourceOptions | None = None) -> None:
+        self.args, self.config = args, args.config
+        self.names = args.config.names(args.stack)
+        self.bundle = bundle.render(args.config)
+        store.save(self.bundle, store.home())
+
+        super().__init__("cfrag:index:RagStack", name, None, opts)
+        self.providers = self._connect()
+
+        # First of all: refuses a change of dims, metric or generation that wasn't asked for.
+        self.space = self._embedding_space()
+        self.indexes = [self._index(space) for space in wiring.spaces(self.config, self.names)]
+        self.metadata_indexes = self._metadata_indexes()
+
+        self.database = self._database()
+        self.migrations = self._migrations()
+
+        self.dlq = self._queue("ingest-dlq", self.names.dlq)
+        self.queue = self._queue("ingest", self.names.ingest)
+
+        self.worker = self._worker()
+        self.version = self._uploaded()
+        self.deployment = self._deployment()
+        self.domain = self._domain()
+
+        self.consumer = self._consumer()
+        self.dlq_consumer = self._dlq_consumer()
+        # Last: from here on the data moves to what the config wants.
+        self.activation = self._activation()
+        self.register_outputs(self.outputs)
+
+    @property
+    def outputs(self) -> dict[str, pulumi.Input[Any]]:
+        """What other programs need to know of this stack; nothing in it is secret."""
+        return {
+            "url": self._url(),
+            "workerName": self.names.worker,
+            "versionId": self.version.version_id,
+            "indexName": self.indexes[0].name,
+            "databaseId": self.database.id,
+            "databaseName": self.names.db,
+            "queueId": self.queue.id,
+            "queueName": self.names.ingest,
+            "dlqId": self.dlq.id,
+            "dlqName": self.names.dlq,
+            "bundleSize": bundle.shown_size(self.bundle),
+        }
+
+    def _connect(self) -> list[pulumi.ProviderResource]:
+        child, args = ResourceOptions(parent=self), self.args
+        return [
+            cloudflare.Provider("cloudflare", api_token=args.api_token, opts=child),
+            CfragProvider("cfrag", api_token=args.api_token, account_id=args.account_id, opts=child),
+        ]
+
+    def _child(self, *after: Resource, **options: Any) -> ResourceOptions:
+        """Options of a child that is made after others, and removed before them."""
+        own = ResourceOptions(parent=self, providers=self.providers, depends_on=list(after))
+        return ResourceOptions.merge(own, ResourceOptions(**options))
+
+    def _data(self, *after: Resource) -> ResourceOptions:
+        """Options of what holds data: `pulumi destroy` is refused before anything is touched."""
+        return self._child(*after, protect=not self.config.allow_data_loss)
+
+    def _embedding_space(self) -> EmbeddingSpace:
+        wanted, model, old = self.config.embedding, self.config.model, self.config.replacing
+        replacing = old.model_dump(include={"generation", "model", "strategy"}) if old else None
+        return EmbeddingSpace(
+            "space",
+            owner=self.args.owner,
+            database=self.names.db,
+            model=model.name,
+            pooling=model.pooling,
+            dims=model.dims,
+            metric=wanted.metric,
+            generation=wanted.generation,
+            replacing=replacing,
+            opts=self._child(),
+        )
+
+    def _index(self, space: wiring.Space) -> VectorizeIndex:
+        """One index per generation: it never changes in place, so no change can ever replace it."""
+        replaced = space.generation != self.config.embedding.generation
+        deletion = "allowed" if self.config.allow_data_loss else "when-replaced" if replaced else "protected"
+        return VectorizeIndex(
+            f"index-g{space.generation}",
+            name=space.index,
+            dims=space.model.dims,
+            metric=space.metric,
+            generation=space.generation,
+            owner=self.args.owner,
+            database=self.names.db,
+            deletion=deletion,
+            adopt=self.config.adopt,
+            spaces=self.space.spaces,
+            opts=self._child(self.space) if replaced else self._data(self.space),
+        )
+
+    def _metadata_indexes(self) -> list[VectorizeMetadataIndex]:
+        return [
+            VectorizeMetadataIndex(
+                f"{space_name}-{each.property_name}",
+                index=index.name,
+                property_name=each.property_name,
+                index_type=each.type,
+                opts=self._child(index),
+            )
+            for index, space_name in zip(self.indexes, self._generations(), strict=True)
+            for each in self.config.metadata_indexes()
+        ]
+
+    def _generations(self) -> list[str]:
+        return [f"g{space.generation}" for space in wiring.spaces(self.config, self.names)]
+
+    def _database(self) -> cloudflare.D1Database:
+        return cloudflare.D1Database(
+            "db",
+            account_id=self.args.account_id,
+            name=self.names.db,
+            # Left out, it is an update after every refresh.
+            read_replication={"mode": self.config.read_replication},
+            opts=self._data(self.space),
+        )
+
+    def _migrations(self) -> D1Migrations:
+        files = {path.name: path.read_text() for path in sorted(MIGRATIONS.glob("*.sql"))}
+        return D1Migrations(
+            "migrations", database_id=self.database.id, migrations=files, opts=self._child(self.database)
+        )
+
+    def _queue(self, name: str, queue_name: str) -> cloudflare.Queue:
+        return cloudflare.Queue(
+            name, account_id=self.args.account_id, queue_name=queue_name, opts=self._child(self.space)
+        )
+
+    def _worker(self) -> cloudflare.Worker:
+        observed, data = self.config.observability, (self.migrations, *self.metadata_indexes)
+        return cloudflare.Worker(
+            "worker",
+            account_id=self.args.account_id,
+            name=self.names.worker,
+            subdomain={"enabled": self.config.serves_http, "previews_enabled": False},
+            observability={"enabled": observed.enabled, "head_sampling_rate": observed.head_sampling_rate},
+            opts=self._child(*data, self.queue, self.dlq),
+        )
+
+    def _uploaded(self) -> WorkerVersion:
+        return WorkerVersion(
+            "version",
+            worker_id=self.worker.id,
+            worker=self.worker.name,
+            bundle=self.bundle.digest,
+            bindings=self._bindings(),
+            cpu_ms=self.config.cpu_ms,
+            opts=self._child(self.worker),
+        )
+
+    def _bindings(self) -> dict[str, dict[str, Any]]:
+        """The Worker's bindings by name, sorted: their order is no reason for a new version."""
+        spaces = zip(wiring.spaces(self.config, self.names), self.indexes, strict=True)
+        bindings: dict[str, dict[str, Any]] = {
+            "AI": {"type": "ai"},
+            "DB": {"type": "d1", "id": self.database.id},
+            "RAG_INGEST_QUEUE": {"type": "queue", "queue_name": self.queue.queue_name},
+            "RAG_DLQ": {"type": "queue", "queue_name": self.dlq.queue_name},
+        }
+        for space, index in spaces:
+            if space.binding:
+                bindings[space.binding] = {"type": "vectorize", "index_name": index.name}
+        for name, value in wiring.variables(self.config).items():
+            bindings[name] = {"type": "plain_text", "text": value}
+        for name, secret in self.args.secrets.items():
+            bindings[name] = {"type": "secret_text", "text": Output.secret(secret)}
+        for name in self.config.inherit_secrets:
+            bindings[name] = {"type": "inherit"}
+        if rate := self.config.rate_limit:
+            simple = {"limit": rate.limit, "period": rate.period}
+            namespace = wiring.rate_namespace(self.names)
+            bindings["RATE_LIMIT"] = {"type": "ratelimit", "namespace_id": namespace, "simple": simple}
+        return dict(sorted(bindings.items()))
+
+    def _deployment(self) -> cloudflare.WorkersDeployment:
+        return cloudflare.WorkersDeployment(
+            "deployment",
+            account_id=self.args.account_id,
+            script_name=self.worker.name,
+            strategy="percentage",
+            versions=[{"percentage": 100, "version_id": self.version.version_id}],
+            opts=self._child(self.version),
+        )
+
+    def _domain(self) -> Sequence[Resource]:
+        if not (domain := self.config.domain):
+            return ()
+        return (
+            cloudflare.WorkersCustomDomain(
+                "domain",
+                account_id=self.args.account_id,
+                hostname=domain.hostname,
+                service=self.worker.name,
+                zone_id=domain.zone_id,
+                opts=self._child(self.deployment),
+            ),
+        )
+
+    def _consumer(self) -> cloudflare.QueueConsumer:
+        queue = self.config.queue
+        settings: cloudflare.QueueConsumerSettingsArgsDict = {
+            "batch_size": queue.batch_size,
+            "max_retries": queue.max_retries,
+            "max_wait_time_ms": queue.max_wait_seconds * 1000,
+        }
+        if queue.max_concurrency:
+            settings["max_concurrency"] = queue.max_concurrency
+        return cloudflare.QueueConsumer(
+            "consumer",
+            account_id=self.args.account_id,
+            queue_id=self.queue.id,
+            type="worker",
+            script_name=self.worker.name,
+            dead_letter_queue=self.dlq.queue_name,
+            settings=settings,
+            opts=self._child(self.deployment),
+        )
+
+    def _dlq_consumer(self) -> cloudflare.QueueConsumer:
+        """Lets tools pull from the dead-letter queue; without a consumer its messages just expire."""
+        return cloudflare.QueueConsumer(
+            "ingest-dlq-consumer",
+            account_id=self.args.account_id,
+            queue_id=self.dlq.id,
+            type="http_pull",
+            settings={"visibility_timeout_ms": _PULL_VISIBILITY_MS},
+            opts=self._child(self.dlq),
+        )
+
+    def _activation(self) -> SpaceActivation:
+        return SpaceActivation(
+            "activation",
+            database_id=self.database.id,
+            queue_id=self.queue.id,
+            fingerprint=self.config.fingerprint(),
+            generation=self.config.embedding.generation,
+            version_id=self.version.version_id,
+            opts=self._child(self.consumer),
+        )
+
+    def _url(self) -> pulumi.Input[str | None]:
+        if self.args.url:
+            return self.args.url
+        if self.config.domain:
+            return f"https://{self.config.domain.hostname}"
+        if not self.config.serves_http:
+            return None
+        return self.worker.subdomain.apply(lambda subdomain: subdomain.url)
