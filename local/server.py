@@ -1,0 +1,143 @@
+"""`python -m local.server`: one local Cloudflare per state folder, on 127.0.0.1 only."""
+
+import argparse
+import fcntl
+import json
+import logging
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from infra.errors import CfragError
+from local.api.guard import Credentials
+from local.app import Local
+from local.state import is_free
+
+DEFAULT_PORT = 8799
+# A second Cloudflare on one machine gets one of these, below the usual ephemeral ports.
+OTHER_PORTS = range(18_800, 19_800)
+
+
+class ServerError(CfragError):
+    """The server can't start."""
+
+
+def private_file(path: Path, text: str) -> None:
+    """Write `path` in one step, readable by its owner only."""
+    partial = path.with_suffix(".partial")
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    partial.replace(path)
+
+
+def credentials(home: Path) -> Credentials:
+    """Those of this state folder, made on first use. The Workers' token is new for each run."""
+    path = home / "credentials.json"
+    if not path.exists():
+        made = {"accountId": secrets.token_hex(16), "token": secrets.token_urlsafe(30)}
+        private_file(path, json.dumps(made))
+    kept = json.loads(path.read_text())
+    return Credentials(kept["accountId"], kept["token"], secrets.token_urlsafe(30))
+
+
+def lock(home: Path) -> IO[str]:
+    """Hold the state folder; raises `ServerError` when another server does."""
+    file = (home / "lock").open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise ServerError(
+            f"a local Cloudflare already runs on {home}: `cfrag local status` shows it,"
+            " `cfrag local stop` ends it"
+        ) from error
+    return file
+
+
+def choose_port(home: Path, asked: int | None) -> int:
+    """The port that was asked for, else that of the last run, else a free one.
+
+    It stays the same over restarts because clients keep the address.
+    """
+    path = home / "port"
+    kept = int(path.read_text()) if path.exists() else None
+    port = asked or kept
+    if port is None:
+        port = next(port for port in (DEFAULT_PORT, *OTHER_PORTS) if is_free(port))
+    if not is_free(port):
+        raise ServerError(
+            f"port {port} of 127.0.0.1 is in use by another program: end it, or choose another"
+            " with `cfrag local start --port N` or CFRAG_LOCAL_PORT"
+        )
+    path.write_text(str(port))
+    return port
+
+
+def announced(local: Local, path: Path, content: dict[str, Any]) -> Starlette:
+    """The application, writing `path` when it is ready and removing it when it ends."""
+    inner = local.app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with inner(app):
+            private_file(path, json.dumps(content))
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+
+    local.app.router.lifespan_context = lifespan
+    return local.app
+
+
+def run(home: Path, asked_port: int | None, cell_command: Sequence[str]) -> None:
+    """Serve until SIGTERM or SIGINT, then stop every cell. `home` is the folder of CFRAG_HOME."""
+    folder = home.resolve() / "local"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    with lock(folder):
+        (folder / "local.json").unlink(missing_ok=True)
+        port = choose_port(folder, asked_port)
+        url = f"http://127.0.0.1:{port}"
+        who = credentials(folder)
+        local = Local(folder, who, url, cell_command=cell_command)
+        content = {
+            "pid": os.getpid(),
+            "port": port,
+            "token": who.token,
+            "accountId": who.account_id,
+            "url": url,
+        }
+        app = announced(local, folder / "local.json", content)
+        config = uvicorn.Config(
+            app, host="127.0.0.1", port=port, access_log=False, log_level="warning", timeout_graceful_shutdown=3
+        )
+        uvicorn.Server(config).run()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m local.server", description=__doc__)
+    default_home = os.environ.get("CFRAG_HOME", ".cfrag")
+    parser.add_argument("--home", type=Path, default=Path(default_home), help="the folder of CFRAG_HOME")
+    parser.add_argument("--port", type=int, default=os.environ.get("CFRAG_LOCAL_PORT"))
+    parser.add_argument("--cell-command", default="", help="what runs a cell file, instead of the runtime host")
+    options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        run(options.home, options.port, shlex.split(options.cell_command))
+    except ServerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
