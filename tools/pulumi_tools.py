@@ -1,4 +1,4 @@
-"""Makes sure that there is a Pulumi CLI: one on PATH, the official download, or one built here from Go modules."""
+"""Makes sure that there is a Pulumi CLI: one on PATH, the official download, or one built from Go modules."""
 
 from __future__ import annotations
 

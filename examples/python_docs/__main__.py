@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-
 from pydoc_data.topics import topics
 
 from examples.python_docs.produce import documents

@@ -8,8 +8,8 @@ _TOPICS = {
     "expressions": """attribute-references await atom-identifiers binary bitwise booleans calls comparisons
         conversions dict exprlists in lambda lists operator-summary power shifting slicings subscriptions
         truth unary yield""",
-    "data-model": """async attribute-access callable-types context-managers customization numeric-types objects
-        sequence-types specialattrs specialnames types""",
+    "data-model": """async attribute-access callable-types context-managers customization numeric-types
+        objects sequence-types specialattrs specialnames types""",
     "types": """bltin-code-objects bltin-ellipsis-object bltin-null-object bltin-type-objects string-methods
         typesfunctions typesmapping typesmethods typesmodules typesseq typesseq-mutable""",
     "lexical": """atom-literals floating formatstrings id-classes identifiers imaginary integers numbers

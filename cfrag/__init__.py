@@ -1,0 +1,1 @@
+"""The command line: `cfrag demo`, `render`, `local`, `ingest`, `search`, `stats`."""

@@ -1,0 +1,139 @@
+"""The service's HTTP API, as the commands use it."""
+
+import email.utils
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from cfrag.errors import Refused, Unreachable
+
+BATCH_DOCUMENTS = 100  # POST /v1/ingest/batch takes no more
+MAX_WAIT_SECONDS = 60.0
+ATTEMPTS = 6
+TIMEOUT_SECONDS = 120.0  # a batch waits for the embedding model
+
+
+class Client:
+    """Every call is safe to repeat, so 429, 503 and lost connections are tried again."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._http = httpx.Client(
+            base_url=url.rstrip("/"), headers=headers, timeout=TIMEOUT_SECONDS, transport=transport
+        )
+        self._url = url
+        self._sleep = sleep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def ingest(self, documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """One result per document, in order; at most `BATCH_DOCUMENTS` of them."""
+        results: list[dict[str, Any]] = self._call(
+            "POST", "/v1/ingest/batch", {"documents": list(documents)}
+        )["results"]
+        return results
+
+    def search(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        hits: list[dict[str, Any]] = self._call("POST", "/v1/search", request)["hits"]
+        return hits
+
+    def stats(self) -> dict[str, Any]:
+        stats: dict[str, Any] = self._call("GET", "/v1/stats")
+        return stats
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The decoded answer. Raises Refused for an error status, Unreachable where there is no answer."""
+        for attempt in range(1, ATTEMPTS + 1):
+            last = attempt == ATTEMPTS
+            try:
+                response = self._http.request(method, path, json=body)
+            except httpx.TransportError as error:
+                if last or isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol):
+                    raise Unreachable(
+                        f"no answer from {self._url}: {str(error) or type(error).__name__}"
+                    ) from None
+                self._sleep(backoff(attempt))
+                continue
+            wait = None if last else wait_before_retry(response, attempt)
+            if wait is None:
+                return self._decoded(response)
+            self._sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _decoded(self, response: httpx.Response) -> Any:
+        if response.is_success:
+            try:
+                return response.json()
+            except ValueError:
+                raise Unreachable(f"{self._url} is not a cfrag service: its answer is no JSON") from None
+        raise Refused(describe(response), response.status_code)
+
+
+def wait_before_retry(response: httpx.Response, attempt: int) -> float | None:
+    """Seconds to wait before the call is made again, or None where its answer stands.
+
+    A 503 that the service explains without naming a time is a state that waiting doesn't end.
+    """
+    if response.status_code not in (429, 503):
+        return None
+    asked = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
+    if asked is not None:
+        return min(asked, MAX_WAIT_SECONDS)
+    explained = response.headers.get("content-type", "").startswith("application/problem+json")
+    return None if response.status_code == 503 and explained else backoff(attempt)
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """Seconds from a Retry-After header, which holds seconds or an HTTP date."""
+    if value is None:
+        return None
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        return max(0.0, (email.utils.parsedate_to_datetime(value) - now).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def backoff(attempt: int) -> float:
+    return min(0.5 * 2.0 ** (attempt - 1), MAX_WAIT_SECONDS)
+
+
+def describe(response: httpx.Response) -> str:
+    """An error answer as one line; problem details (RFC 9457) where the service gave them."""
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict) or "title" not in problem:
+        return f"HTTP {response.status_code} {response.reason_phrase} from {response.request.url}"
+    return describe_problem(problem)
+
+
+def describe_problem(problem: dict[str, Any]) -> str:
+    """`title: detail (field …, request …)` of a problem object."""
+    title, detail = problem.get("title", "failed"), problem.get("detail")
+    line = f"{title}: {detail}" if detail else str(title)
+    extras = [
+        f"{label} {problem[key]}"
+        for key, label in (("field", "field"), ("requestId", "request"))
+        if problem.get(key)
+    ]
+    return f"{line} ({', '.join(extras)})" if extras else line
