@@ -1,0 +1,313 @@
+"""Every SQL statement of the Worker, as SQLAlchemy expressions compiled for D1 when a bundle is rendered.
+
+A statement binds numbered parameters in the order of its `Statement.params`. Whatever may be many is one parameter, a
+JSON array read with `json_each`, so no statement comes near D1's 100 bound parameters.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    and_,
+    bindparam,
+    case,
+    cast,
+    delete,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    true,
+    tuple_,
+    types,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import insert
+
+from infra.bundle.tables import API_KEYS, DOCUMENTS, META
+
+_D, _K, _M = DOCUMENTS.c, API_KEYS.c, META.c
+_BIND = re.compile(r"(?<![:\w]):(\w+)\b")
+_ROW = [_D[name] for name in DOCUMENTS.c.keys() if name not in ("next_hash", "next_model")]
+
+
+@dataclass(frozen=True)
+class Statement:
+    expression: Executable
+    params: tuple[str, ...]
+
+    def sql(self) -> str:
+        """One line of SQL with ?1, ?2 … in the order of `params`."""
+        compiled = self.expression.compile(dialect=sqlite.dialect(paramstyle="named"))  # type: ignore[no-untyped-call]
+
+        def placed(match: re.Match[str]) -> str:
+            name = match[1]
+            if name in self.params:
+                return f"?{self.params.index(name) + 1}"
+            return _literal(compiled.params[name])
+
+        return " ".join(_BIND.sub(placed, str(compiled)).split())
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    raise TypeError(f"a statement holds {value!r}, which is no parameter and no constant")
+
+
+def _param(name: str) -> Any:
+    return bindparam(name, type_=types.Text())
+
+
+_NOW, _MODEL, _CUT = bindparam("now", type_=types.Integer()), _param("model"), bindparam("cut", type_=types.Integer())
+_EACH = func.json_each(_param("items")).table_valued("value", name="each")
+
+
+def _item(key: str) -> ColumnElement[Any]:
+    return func.json_extract(_EACH.c.value, literal_column(f"'$.{key}'"))
+
+
+def _contested(hash_column: Any) -> ColumnElement[bool]:
+    return func.substr(hash_column, 1, 1) == "+"
+
+
+def _same_claims() -> ColumnElement[bool]:
+    """Rows of the JSON array [{id, seq}] that nobody has claimed since."""
+    return tuple_(_D.id, _D.seq).in_(select(_item("id"), _item("seq")).select_from(_EACH))
+
+
+def _items_of(key: str = "id") -> Any:
+    return select(_EACH.c.value if key == "" else _item(key)).select_from(_EACH)
+
+
+def _claim(forced: bool) -> Executable:
+    """Claim documents for writing; a row comes back for each that has to be written, none for the unchanged."""
+    rows = select(_item("id"), _NOW, _item("hash"), _NOW, _item("active")).select_from(_EACH).where(true())
+    statement = insert(DOCUMENTS).from_select(["id", "seq", "pending_hash", "pending_at", "active"], rows)
+    new = statement.excluded
+    differs = or_(
+        _D.content_hash.is_distinct_from(new.pending_hash),
+        # Neither this Worker's model nor the operator's: an older Worker leaves what a newer one has embedded.
+        and_(_D.embed_model.is_distinct_from(_MODEL), _D.embed_model.is_distinct_from(_param("desired"))),
+        _D.active != new.active,
+        _D.pending_at.is_not(None),
+        _D.deleted_at.is_not(None),
+    )
+    alone = or_(_D.pending_hash.is_(None), _D.pending_hash == new.pending_hash)
+    return statement.on_conflict_do_update(
+        index_elements=[_D.id],
+        set_={
+            "seq": _D.seq + 1,
+            "pending_hash": case((alone, new.pending_hash), else_=literal_column("'+'").concat(new.pending_hash)),
+            "pending_at": new.pending_at,
+            "embed_model": case((_D.embed_model == _MODEL, _D.embed_model), else_=null()),
+            "next_hash": null(),
+            "next_model": null(),
+        },
+        where=None if forced else differs,
+    ).returning(*_ROW)
+
+
+def _commit() -> Executable:
+    """Write down what the claims have written; a claim whose id does not come back has lost."""
+    return (
+        update(DOCUMENTS)
+        .values(
+            content_hash=_item("hash"),
+            # Two writes at a time may have reached the index in either order: stays pending until verified.
+            pending_hash=case((_contested(_D.pending_hash), _D.pending_hash), else_=null()),
+            pending_at=case((_contested(_D.pending_hash), _NOW), else_=null()),
+            indexed_at=_NOW,
+            active=_item("active"),
+            embed_model=_MODEL,
+            schema_rev=_param("schema"),
+            next_hash=_item("nextHash"),
+            next_model=_item("nextModel"),
+            deleted_at=null(),
+            lease_at=null(),
+        )
+        .where(_D.id == _item("id"), _D.seq == _item("seq"))
+        .returning(_D.id)
+    )
+
+
+def _lost() -> Executable:
+    """Leave a mark on documents whose commit lost, so that they are verified whatever happens to the message."""
+    statement = insert(DOCUMENTS).from_select(
+        ["id", "seq", "active", "pending_hash", "pending_at", "deleted_at"],
+        select(_EACH.c.value, _NOW, literal_column("0"), literal_column("'+'"), _NOW, _NOW)
+        .select_from(_EACH)
+        .where(true()),
+    )
+    mark = literal_column("'+'").concat(func.coalesce(_D.content_hash, literal_column("''")))
+    return statement.on_conflict_do_update(
+        index_elements=[_D.id],
+        set_={
+            "pending_hash": func.coalesce(_D.pending_hash, mark),
+            "pending_at": func.coalesce(_D.pending_at, statement.excluded.pending_at),
+        },
+    )
+
+
+def _release() -> Executable:
+    """Give up claims of which nothing has been written."""
+    contested = _contested(_D.pending_hash)
+    return (
+        update(DOCUMENTS)
+        .values(
+            pending_hash=case((contested, _D.pending_hash), else_=null()),
+            pending_at=case((contested, _D.pending_at), else_=null()),
+        )
+        .where(_same_claims())
+    )
+
+
+def _release_new() -> Executable:
+    never = and_(_D.content_hash.is_(None), _D.indexed_at.is_(None), _D.deleted_at.is_(None), _D.lease_at.is_(None))
+    return delete(DOCUMENTS).where(_same_claims(), never, ~_contested(_D.pending_hash))
+
+
+def _tombstone() -> Executable:
+    """Mark ids as deleted, known or not; an earlier tombstone keeps its time."""
+    rows = select(_EACH.c.value, _NOW, literal_column("0"), _NOW).select_from(_EACH).where(true())
+    statement = insert(DOCUMENTS).from_select(["id", "seq", "active", "deleted_at"], rows)
+    return statement.on_conflict_do_update(
+        index_elements=[_D.id],
+        set_={
+            "seq": _D.seq + 1,
+            "deleted_at": func.coalesce(_D.deleted_at, statement.excluded.deleted_at),
+            **{name: null() for name in ("content_hash", "embed_model", "schema_rev", "next_hash", "next_model")},
+        },
+    ).returning(*_ROW)
+
+
+def _drop() -> Executable:
+    """Forget tombstones that have reached the index, unless a write begun before may still arrive there."""
+    settled = or_(_D.pending_at.is_(None), _D.pending_at < _CUT)
+    return delete(DOCUMENTS).where(_same_claims(), _D.deleted_at.is_not(None), settled)
+
+
+def _rows() -> Executable:
+    return select(*_ROW).where(_D.id.in_(_items_of("")))
+
+
+def _list() -> Executable:
+    page = select(*_ROW).where(_D.id > _param("after"), _D.deleted_at.is_(None))
+    return page.order_by(_D.id).limit(bindparam("most", type_=types.Integer()))
+
+
+def _counts() -> Executable:
+    """Documents by the fingerprint of their vectors."""
+    pending = func.sum(case((or_(_D.pending_at.is_not(None), _D.content_hash.is_(None)), 1), else_=0))
+    grouped = select(_D.embed_model, func.count().label("documents"), pending.label("pending"))
+    return grouped.where(_D.deleted_at.is_(None)).group_by(_D.embed_model).order_by(_D.embed_model)
+
+
+def _meta() -> Executable:
+    return select(_M.key, _M.value)
+
+
+def _state() -> Executable:
+    """All of `meta`, and three rows more that say whether there is something to repair, embed or rewrite."""
+
+    def flag(name: str, *conditions: ColumnElement[bool]) -> Any:
+        found = or_(*(select(_D.id).where(condition).exists() for condition in conditions))
+        return select(literal_column(f"'?{name}'"), case((found, "1"), else_="0"))
+
+    # "<" or ">" instead of "<>", so that the index answers.
+    failed = literal_column("'!'").concat(_MODEL)
+    stored = and_(_D.content_hash.is_not(None), _D.pending_at.is_(None))
+    drift = [
+        and_(_D.embed_model < failed, _D.embed_model.is_not(None)),
+        and_(_D.embed_model > failed, _D.embed_model < _MODEL),
+        _D.embed_model > _MODEL,
+        and_(_D.embed_model.is_(None), stored),
+    ]
+    schema = _param("schema")
+    rewritten = [_D.schema_rev < schema, _D.schema_rev > schema, and_(_D.schema_rev.is_(None), stored)]
+    return union_all(
+        select(_M.key, _M.value),
+        flag("stale", _D.pending_at < _CUT, _D.deleted_at < _CUT),
+        flag("drift", *drift),
+        flag("schema", *rewritten),
+    )
+
+
+def _meta_put() -> Executable:
+    statement = insert(META).values(key=_param("key"), value=_param("value"))
+    return statement.on_conflict_do_update(index_elements=[_M.key], set_={"value": statement.excluded.value})
+
+
+def _meta_swap() -> Executable:
+    """Compare and set: a row comes back if the value was still the old one."""
+    return (
+        update(META)
+        .values(value=_param("new"))
+        .where(_M.key == _param("key"), _M.value == _param("old"))
+        .returning(_M.key)
+    )
+
+
+def _meta_begin() -> Executable:
+    """Set what has no value yet; a row comes back if this call has set it."""
+    statement = insert(META).values(key=_param("key"), value=_param("value"))
+    return statement.on_conflict_do_nothing(index_elements=[_M.key]).returning(_M.key)
+
+
+def _meta_add() -> Executable:
+    # Numbers reach D1 as floats.
+    amount = cast(bindparam("amount", type_=types.Integer()), types.Integer())
+    statement = insert(META).values(key=_param("key"), value=cast(amount, types.Text()))
+    total = cast(cast(_M.value, types.Integer()) + amount, types.Text())
+    return statement.on_conflict_do_update(index_elements=[_M.key], set_={"value": total})
+
+
+def _key_add() -> Executable:
+    names = ("id", "hash", "name", "scopes", "created_at", "expires_at")
+    return insert(API_KEYS).values({name: _param(name) for name in names})
+
+
+def _key_revoke() -> Executable:
+    first = func.coalesce(_K.revoked_at, _NOW)
+    public = [column for column in _K if column.name != "hash"]
+    return update(API_KEYS).values(revoked_at=first).where(_K.id == _param("id")).returning(*public)
+
+
+def _sql(make: Callable[[], Executable], *params: str) -> Statement:
+    return Statement(make(), params)
+
+
+_ALL: dict[str, Statement] = {
+    "claim": _sql(lambda: _claim(False), "items", "now", "model", "desired"),
+    "claim_forced": _sql(lambda: _claim(True), "items", "now", "model"),
+    "commit": _sql(_commit, "items", "now", "model", "schema"),
+    "lost": _sql(_lost, "items", "now"),
+    "release": _sql(_release, "items"),
+    "release_new": _sql(_release_new, "items"),
+    "tombstone": _sql(_tombstone, "items", "now"),
+    "drop": _sql(_drop, "items", "cut"),
+    "rows": _sql(_rows, "items"),
+    "list_rows": _sql(_list, "after", "most"),
+    "counts": _sql(_counts),
+    "meta": _sql(_meta),
+    "state": _sql(_state, "cut", "model", "schema"),
+    "meta_put": _sql(_meta_put, "key", "value"),
+    "meta_swap": _sql(_meta_swap, "key", "old", "new"),
+    "meta_begin": _sql(_meta_begin, "key", "value"),
+    "meta_add": _sql(_meta_add, "key", "amount"),
+    "key_by_hash": _sql(lambda: select(API_KEYS).where(_K.hash == _param("hash")), "hash"),
+    "key_add": _sql(_key_add, "id", "hash", "name", "scopes", "created_at", "expires_at"),
+    "key_list": _sql(lambda: select(*(c for c in _K if c.name != "hash")).order_by(_K.created_at, _K.id)),
+    "key_revoke": _sql(_key_revoke, "now", "id"),
+}
+
+STATEMENTS: dict[str, str] = {name: statement.sql() for name, statement in _ALL.items()}
