@@ -35,9 +35,9 @@ TYPES: dict[str, ProblemType] = {
 class Problem(Exception):
     """A failure with a status, thrown anywhere below the routes and never turned into a response there.
 
-    `type` is a key of `TYPES`; `detail` is one sentence for the caller that names the thing, the value, the limit
-    and the way out, and never holds document text. `field` is a path into the request (`metadata.year`),
-    `limit` and `actual` the numbers behind a refusal. `extra` members are added to the problem as they are.
+    `type` is a key of `TYPES`; `detail` is one sentence for the caller that names the thing, the value, the
+    limit and the way out, and never holds document text. `field` is a path into the request
+    (`metadata.year`), `limit` and `actual` the numbers behind a refusal, `extra` further members.
     """
 
     def __init__(
@@ -64,6 +64,8 @@ class Problem(Exception):
         self.actual = actual
         self.headers = dict(headers or {})
         self.extra = dict(extra or {})
+        # Which document of several it is about, where that is known.
+        self.document_id: str | None = None
         if retry_after is not None:
             self.headers["Retry-After"] = str(retry_after)
 
@@ -111,7 +113,9 @@ def upstream(service: str, error: BaseException | str) -> Problem:
     return Problem("upstream", f"{service} failed: {str(error)[:300]}")
 
 
-def unavailable(detail: str, *, retry_after: int | None = None, extra: dict[str, Any] | None = None) -> Problem:
+def unavailable(
+    detail: str, *, retry_after: int | None = None, extra: dict[str, Any] | None = None
+) -> Problem:
     """503: try again after `retry_after` seconds."""
     return Problem("unavailable", detail, retry_after=retry_after, extra=extra)
 

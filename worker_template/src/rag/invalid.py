@@ -63,17 +63,14 @@ def _sentence(error: ErrorDetails, location: list[str | int], field: str) -> str
 
 def _unknown(location: list[str | int], field: str) -> str:
     parent, name = location[-2] if len(location) > 1 else None, str(location[-1])
+    filterable = [each for each, declared in FIELDS.items() if declared["filterable"]]
     if parent == "filter" and name in FIELDS:
-        return f"{field}: the metadata field {name!r} is not filterable; filterable are {_list(_filterable())}"
+        return f"{field}: this metadata field is not filterable; filterable are {_list(filterable)}"
     if parent == "filter":
-        return f"{field}: no such metadata field; filterable are {_list(_filterable())}{_meant(name, _filterable())}"
+        return f"{field}: no such metadata field; filterable: {_list(filterable)}{_meant(name, filterable)}"
     if parent == "metadata":
         return f"{field}: no such metadata field; declared are {_list(FIELDS)}{_meant(name, FIELDS)}"
     return f"{field}: unknown key"
-
-
-def _filterable() -> list[str]:
-    return [name for name, field in FIELDS.items() if field["filterable"]]
 
 
 def _list(names: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ class Timing:
         self.ms[service] = self.ms.get(service, 0.0) + ms
 
     def header(self) -> str:
-        """The value of `Server-Timing`: `embed;dur=12.3;desc="1 call", d1;…`; embed, vectorize and d1 always."""
+        """The value of `Server-Timing`: `embed;dur=12.3;desc="1 call", …`; embed, vectorize, d1 always."""
         shown = [service for service in _METRICS if service != "queue" or service in self.calls]
         return ", ".join(self._metric(service) for service in shown)
 

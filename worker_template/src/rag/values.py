@@ -89,7 +89,9 @@ def _number(value: Any) -> int | float:
     return value
 
 
-_STRING_SCHEMA = WithJsonSchema({"type": "string", "minLength": 1, "description": f"1 to {ID_BYTES} UTF-8 bytes"})
+_STRING_SCHEMA = WithJsonSchema(
+    {"type": "string", "minLength": 1, "description": f"1 to {ID_BYTES} UTF-8 bytes"}
+)
 
 DocumentId = Annotated[str, Strict(), AfterValidator(document_id), _STRING_SCHEMA]
 Tag = Annotated[str, Strict(), AfterValidator(_tag), Field(min_length=1)]
@@ -119,7 +121,9 @@ def one_condition(operators: dict[str, Any]) -> dict[str, Any]:
         return operators
     if not given:
         raise refuse("needs an operator")
-    raise refuse(f"can't combine {', '.join(given)}: give one operator, or one of $gt/$gte with one of $lt/$lte")
+    raise refuse(
+        f"can't combine {', '.join(given)}: give one operator, or one of $gt/$gte with one of $lt/$lte"
+    )
 
 
 def one_of(choices: tuple[str | int | float, ...]) -> AfterValidator:

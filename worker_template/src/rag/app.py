@@ -1,0 +1,59 @@
+"""The HTTP side: routes, API description and the one error handler, put together."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from rag.edge import Edge, raise_through
+from rag.openapi import describe, operation_id
+from rag.routes import documents, search, service
+from rag.settings import AUTH_MODE, CORS_ORIGINS, NAME
+
+_EXPOSED = ["Server-Timing", "X-Request-Id", "WWW-Authenticate", "Retry-After"]
+
+
+class Api(FastAPI):
+    """FastAPI with this service's own description and errors."""
+
+    def openapi(self) -> dict[str, Any]:
+        return describe(self)
+
+
+def build() -> FastAPI:
+    """The ASGI application. It keeps no state: the environment comes with each request's scope."""
+    api = Api(
+        title=NAME,
+        version="1",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+        exception_handlers={HTTPException: raise_through, RequestValidationError: raise_through},
+    )
+    api.include_router(service.health)
+    if AUTH_MODE != "service":
+        for routes in (service.routes, documents.routes, search.routes):
+            api.include_router(routes)
+    api.add_middleware(Edge)
+    if CORS_ORIGINS:
+        _allow_origins(api)
+    return api
+
+
+def _allow_origins(api: FastAPI) -> None:
+    # Added last, so it is outermost: problems carry the headers too.
+    api.add_middleware(
+        CORSMiddleware,
+        allow_origins=CORS_ORIGINS,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["Authorization", "Content-Type"],
+        expose_headers=_EXPOSED,
+        max_age=86_400,
+    )
+
+
+app = build()

@@ -1,0 +1,113 @@
+"""Who may do what: bearer tokens, compared as digests; without a secret the API is closed."""
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Any, Literal
+
+from fastapi import Depends
+from fastapi.openapi.models import HTTPBearer as BearerModel
+from fastapi.security.base import SecurityBase
+from starlette.requests import Request
+
+from rag import settings
+from rag.errors import Problem
+from rag.logs import log
+
+Scope = Literal["read", "write", "internal"]
+
+# A shorter one could be guessed; 32 random bytes can't.
+MIN_SECRET_BYTES = 32
+_SECRETS = ("INTERNAL_API_SECRET", "INTERNAL_API_SECRET_PREVIOUS")
+_BEARER = re.compile(rb"bearer +([^ ]+) *", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who is calling: a name for the log and what it may do."""
+
+    name: str
+    scopes: frozenset[str]
+
+
+INTERNAL = Caller("internal", frozenset({"read", "write", "internal"}))
+
+
+def digest(token: bytes) -> bytes:
+    """What tokens are compared by: equal lengths, so that the comparison tells nothing about the secret's."""
+    return sha256(token).digest()
+
+
+def secrets_of(env: Any) -> list[bytes]:
+    """Digests of the internal secrets in force. Raises the 503 that keeps the API closed without one."""
+    found = [getattr(env, name, None) for name in _SECRETS]
+    usable = [each.encode() for each in found if isinstance(each, str)]
+    usable = [each for each in usable if len(each) >= MIN_SECRET_BYTES]
+    if not usable or not isinstance(found[0], str) or len(found[0].encode()) < MIN_SECRET_BYTES:
+        log(
+            "error", f"INTERNAL_API_SECRET is missing or under {MIN_SECRET_BYTES} bytes: the API stays closed"
+        )
+        raise Problem("closed", "the service has no usable internal secret; its log says what to set")
+    return [digest(each) for each in usable]
+
+
+def is_internal(env: Any, token: bytes) -> bool:
+    """Whether the token is one of the internal secrets; every one is compared, whichever fits."""
+    presented = digest(token)
+    return any([compare_digest(presented, each) for each in secrets_of(env)])
+
+
+def bearer(request: Request) -> bytes | None:
+    """The token of the one Authorization header, as bytes: it may hold anything."""
+    headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
+    match = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
+    return match[1] if match else None
+
+
+async def authenticate(request: Request) -> Caller:
+    """The caller. Raises 401 for a missing or unknown token, 503 where the API is closed."""
+    env, token = request.scope["env"], bearer(request)
+    known = secrets_of(env)
+    if token is None:
+        raise unauthorized("send Authorization: Bearer <token>")
+    presented = digest(token)
+    if any([compare_digest(presented, each) for each in known]):
+        return INTERNAL
+    raise unauthorized("the token is not valid", invalid=True)
+
+
+def unauthorized(detail: str, *, invalid: bool = False) -> Problem:
+    """401 with the challenge that RFC 6750 asks for."""
+    challenge = f'Bearer realm="{settings.NAME}"' + (', error="invalid_token"' if invalid else "")
+    return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge})
+
+
+def require_scope(caller: Caller, scope: Scope) -> None:
+    """Raises the 403 that names the missing scope."""
+    if scope in caller.scopes:
+        return
+    challenge = f'Bearer realm="{settings.NAME}", error="insufficient_scope", scope="{scope}"'
+    detail = f'this needs the scope "{scope}"; the key has {", ".join(sorted(caller.scopes)) or "none"}'
+    raise Problem("forbidden", detail, headers={"WWW-Authenticate": challenge}, extra={"scope": scope})
+
+
+class Require(SecurityBase):
+    """A dependency that lets a request pass if its caller has the scope, and that the API description shows."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.scheme_name = "bearer"
+        self.model = BearerModel(description="An API key, or the internal secret.")
+
+    async def __call__(self, request: Request) -> Caller:
+        caller = request.scope.get("rag.caller")
+        if not isinstance(caller, Caller):
+            caller = request.scope["rag.caller"] = await authenticate(request)
+        require_scope(caller, self.scope)
+        return caller
+
+
+def require_auth(scope: Scope) -> Any:
+    """For a route's `dependencies`: only callers with this scope."""
+    return Depends(Require(scope))

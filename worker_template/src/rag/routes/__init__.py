@@ -1,0 +1,1 @@
+"""HTTP routes: they read a request, call core, and write down what it returns."""
