@@ -35,6 +35,7 @@ class EmbeddingSpace(pulumi.CustomResource):
         *,
         owner: Input[str],
         database: Input[str],
+        index: Input[str],
         model: Input[str],
         dims: Input[int],
         metric: Input[str],
@@ -45,12 +46,14 @@ class EmbeddingSpace(pulumi.CustomResource):
     ) -> None:
         """Declare the space.
 
-        `owner` is `cfrag:<project>/<stack>`, `database` the name of the stack's D1 database, and
-        `replacing` `{generation, model, strategy}` of the space that this one takes over from.
+        `owner` is `cfrag:<project>/<stack>`, `database` and `index` are the names of the stack's D1 database
+        and of the index of this space. `replacing` is the space that this one takes over from, in full:
+        `{generation, model, dims, metric, index, strategy}`.
         """
         props = {
             "owner": owner,
             "database": database,
+            "index": index,
             "model": model,
             "pooling": pooling,
             "dims": dims,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -135,7 +136,5 @@ def serve(provider: EngineProvider, version: str) -> None:
         print(port, flush=True)
         await server.wait_for_termination()
 
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run())
-    except KeyboardInterrupt:
-        pass

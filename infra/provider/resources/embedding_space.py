@@ -1,0 +1,157 @@
+"""`EmbeddingSpace`: the space that a stack's data lives in, and the gate in front of any change."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from infra.catalog import VECTORIZE_DIMENSIONS
+from infra.errors import CfragError
+from infra.provider import d1, vectorize
+from infra.provider.base import Call, CheckFailure, Found, Inputs, Resource
+from infra.provider.gate import KEY, Refusal, Replacing, Space, Wish, judge
+from infra.provider.values import Values
+
+_REMAINING = (
+    "SELECT COUNT(*) AS n FROM documents WHERE deleted_at IS NULL AND (embed_model IS NULL OR "
+    "embed_model <> (SELECT value FROM meta WHERE key = 'desired_fingerprint'))"
+)
+
+
+class SpaceInputs(Inputs):
+    """What the config says about the space; `index` and `database` are names."""
+
+    owner: str
+    database: str
+    index: str
+    model: str
+    pooling: str | None = None
+    dims: int = Field(ge=1, le=VECTORIZE_DIMENSIONS.value)
+    metric: str
+    generation: int = Field(ge=1)
+    replacing: Replacing | None = None
+
+
+class EmbeddingSpace(Resource[SpaceInputs]):
+    """Nothing on Cloudflare: what a stack is sure of, and the check that everything else depends on."""
+
+    token = "cfrag:index:EmbeddingSpace"
+    model = SpaceInputs
+    outputs = ("spaces",)
+    volatile: ClassVar[frozenset[str]] = frozenset({"spaces"})
+
+    async def check(self, call: Call, new: SpaceInputs, old: Values | None) -> list[CheckFailure]:
+        """Refuse a change that was not asked for by name; announce one that was."""
+        wanted = Wish.of(new.model_dump(by_alias=True, exclude_none=True))
+        deployed = Wish.of(old) if old else await _from_data(call, new, wanted)
+        if deployed is None:
+            return _nothing_to_replace(wanted)
+        refusal = judge(deployed, wanted)
+        if refusal is None and deployed.replaced and not wanted.replaced and wanted.space == deployed.space:
+            refusal = await _unfinished(call, new, deployed)
+        if refusal is not None:
+            return [CheckFailure(refusal.setting, await _message(call, refusal))]
+        if wanted.replaced is not None and deployed.replaced is None:
+            await _announce(call, wanted)
+        return []
+
+    def planned(self, new: Values) -> Values:
+        """The spaces that may exist, known at once."""
+        wish = Wish.of(new)
+        return {"spaces": [wish.space.key, *([wish.replaced.key] if wish.replaced else [])]}
+
+    async def create(self, call: Call, new: SpaceInputs) -> tuple[str, Values]:
+        """Remember the space in the state."""
+        return new.owner, self.planned(new.model_dump(by_alias=True, exclude_none=True))
+
+    async def read(self, call: Call, resource_id: str, state: Values) -> Found | None:
+        """The state is all there is; an import makes no sense, since the config says the same."""
+        if not state:
+            return None
+        fields = {item.alias or name for name, item in SpaceInputs.model_fields.items()}
+        return Found(state, {key: value for key, value in state.items() if key in fields})
+
+    async def update(self, call: Call, resource_id: str, old: Values, new: SpaceInputs) -> Values:
+        """Remember the change that the check has granted."""
+        return self.planned(new.model_dump(by_alias=True, exclude_none=True))
+
+
+async def _from_data(call: Call, new: SpaceInputs, wanted: Wish) -> Wish | None:
+    """What is deployed, where the state doesn't know: from D1, else from the stack's indexes."""
+    indexes = await vectorize.owned_indexes(call, new.owner)
+    database = await d1.find_database(call, new.database)
+    told = d1.space_of((await d1.meta(call, database) or {}) if database else {})
+    known = [Space(index.generation or 1, None, index.dims, index.metric, index.name) for index in indexes]
+    if told:
+        same = next((each for each in known if each.generation == int(told["generation"])), None)
+        metric, name = (same.metric, same.index) if same else (new.metric, "")
+        space = Space(int(told["generation"]), told.get("model"), int(told["dims"]), metric, name)
+    elif known:
+        # Without a document, whatever index is wanted and exists is as good as another.
+        space = next((each for each in known if each.key == wanted.space.key), known[0])
+    else:
+        return None
+    return _under_way(space, known, wanted)
+
+
+def _under_way(space: Space, known: list[Space], wanted: Wish) -> Wish:
+    """`space`, or the replacement that the config names and that has both its indexes already."""
+    keys = {each.key for each in known} | {space.key}
+    replaced = wanted.replaced
+    if replaced is None or not {wanted.space.key, replaced.key} <= keys:
+        return Wish(space)
+    return wanted if space.key in (wanted.space.key, replaced.key) else Wish(space)
+
+
+def _nothing_to_replace(wanted: Wish) -> list[CheckFailure]:
+    if wanted.replaced is None:
+        return []
+    reason = f"replacing names generation {wanted.replaced.generation}, but this stack has no data to replace"
+    return [CheckFailure("replacing", f"{reason}; remove {KEY}.replacing")]
+
+
+async def _unfinished(call: Call, new: SpaceInputs, deployed: Wish) -> Refusal | None:
+    """The refusal of a finish while documents are missing in the new space."""
+    database = await d1.find_database(call, new.database)
+    if database is None or deployed.strategy == "discard" or deployed.replaced is None:
+        return None
+    rows = await d1.query(call, database, "count the documents that are not in the new space", _REMAINING)
+    missing = int(rows[0]["n"]) if rows else 0
+    if missing == 0:
+        return None
+    return Refusal(
+        "replacing",
+        f"{missing:,} documents are not in generation {deployed.space.generation} yet, so the replacement can't "
+        "be finished",
+        f"put {KEY}.replacing back and wait until /v1/stats shows none, or abort with the old values",
+        deployed.replaced.index,
+    )
+
+
+async def _message(call: Call, refusal: Refusal) -> str:
+    return f"refused: {refusal.reason}{await _stake(call, refusal.at_stake)}. Nothing was touched: {refusal.way_out}."
+
+
+async def _stake(call: Call, index: str | None) -> str:
+    if not index:
+        return ""
+    try:
+        count = await vectorize.vector_count(call, index)
+    except CfragError as error:
+        return f"; how many vectors live in {index} can't be read now ({error})"
+    if count is None:
+        return f"; index {index} doesn't exist any more"
+    return f"; {count:,} vectors live in {index}"
+
+
+async def _announce(call: Call, wanted: Wish) -> None:
+    replaced = wanted.replaced
+    if replaced is None:
+        return
+    what = "embedded again" if wanted.strategy == "reindex" else "DISCARDED with their content"
+    stake = await _stake(call, replaced.index)
+    await call.warn(
+        f"generation {replaced.generation} ({replaced.dims} dims) is being replaced by generation "
+        f"{wanted.space.generation} ({wanted.space.dims} dims){stake}; its documents will be {what}"
+    )

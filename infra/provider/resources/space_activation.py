@@ -1,0 +1,72 @@
+"""`SpaceActivation`: tells the data which space it should be in, and starts the sweep that brings it there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from infra.provider import d1
+from infra.provider.base import Call, Found, Inputs, Resource
+from infra.provider.values import Values
+
+if TYPE_CHECKING:
+    from cloudflare import Cloudflare
+
+FINGERPRINT = "desired_fingerprint"
+GENERATION = "desired_generation"
+_WRITE = (
+    "INSERT INTO meta(key, value) VALUES (?, ?), (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
+)
+SWEEP = {"kind": "sweep", "cursor": ""}
+
+
+class ActivationInputs(Inputs):
+    """The wanted space; `version_id` makes every new Worker version sweep once."""
+
+    database_id: str
+    queue_id: str
+    fingerprint: str
+    generation: int = Field(ge=1)
+    version_id: str | None = None
+
+
+class SpaceActivation(Resource[ActivationInputs]):
+    """Two rows in D1 and one message, after everything else is in place."""
+
+    token = "cfrag:index:SpaceActivation"
+    model = ActivationInputs
+
+    async def create(self, call: Call, new: ActivationInputs) -> tuple[str, Values]:
+        """Write what is wanted and push one sweep message."""
+        await activate(call, new)
+        return new.database_id, {}
+
+    async def read(self, call: Call, resource_id: str, state: Values) -> Found | None:
+        """What D1 says is wanted."""
+        values = await d1.meta(call, resource_id)
+        if values is None or FINGERPRINT not in values:
+            return None
+        seen = {"fingerprint": values[FINGERPRINT], "generation": int(values.get(GENERATION, "1"))}
+        found = state | seen | {"databaseId": resource_id}
+        return Found(found, found)
+
+    async def update(self, call: Call, resource_id: str, old: Values, new: ActivationInputs) -> Values:
+        """As `create`: both steps can be repeated."""
+        await activate(call, new)
+        return {}
+
+
+async def activate(call: Call, new: ActivationInputs) -> None:
+    """Write the wanted fingerprint and generation, then wake the consumer."""
+    doing = "write the wanted embedding space to the database"
+    await d1.query(
+        call, new.database_id, doing, _WRITE, FINGERPRINT, new.fingerprint, GENERATION, str(new.generation)
+    )
+
+    def push(client: Cloudflare) -> Any:
+        return client.queues.messages.push(
+            new.queue_id, account_id=call.account.id, body=SWEEP, content_type="json"
+        )
+
+    await call.account.call("push the first sweep message", push)

@@ -1,0 +1,184 @@
+"""`VectorizeIndex`: one index, which never changes in place and is never lost by accident."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from infra.catalog import VECTORIZE_DIMENSIONS
+from infra.errors import CfragError
+from infra.provider import d1, vectorize
+from infra.provider.account import ApiFailure
+from infra.provider.base import Call, CheckFailure, Found, Inputs, Resource
+from infra.provider.values import Values
+
+if TYPE_CHECKING:
+    from cloudflare import Cloudflare
+
+DUPLICATE_NAME = 3002
+"""`vectorize.index.duplicate_name`."""
+DELETE_BY_NAME = "CFRAG_DELETE_INDEX"
+"""Environment variable that names an index whose deletion is wanted, whatever its state says."""
+_FIXED = ("name", "dims", "metric", "generation", "owner")
+
+
+class IndexInputs(Inputs):
+    """An index; `database` is the name of the D1 database that says what the data is."""
+
+    name: str
+    dims: int = Field(ge=1, le=VECTORIZE_DIMENSIONS.value)
+    metric: Literal["cosine", "euclidean", "dot-product"]
+    generation: int = Field(ge=1)
+    owner: str
+    database: str | None = None
+    deletion: Literal["protected", "when-replaced", "allowed"] = "protected"
+    adopt: bool = False
+    spaces: list[str] | None = None
+
+    @property
+    def space(self) -> str:
+        """The space as `EmbeddingSpace.spaces` spells it."""
+        return f"g{self.generation}/{self.dims}/{self.metric}"
+
+
+class VectorizeIndex(Resource[IndexInputs]):
+    """Named by generation and dims, so another space is another index beside this one."""
+
+    token = "cfrag:index:VectorizeIndex"
+    model = IndexInputs
+    outputs = ("description",)
+    uncompared: ClassVar[frozenset[str]] = frozenset({"spaces", "adopt"})
+
+    async def check(self, call: Call, new: IndexInputs, old: Values | None) -> list[CheckFailure]:
+        """Refuse changes in place, spaces that the gate has not granted, and indexes of others."""
+        if new.spaces is not None and new.space not in new.spaces:
+            granted = ", ".join(new.spaces)
+            return [
+                CheckFailure(
+                    "spaces", f"index {new.name} is space {new.space}, but the stack is in {granted}"
+                )
+            ]
+        if old:
+            return _changed(new, old)
+        found = await vectorize.get_index(call, new.name)
+        return [CheckFailure("name", reason)] if found and (reason := _unfit(found, new)) else []
+
+    def planned(self, new: Values) -> Values:
+        """The description, known at once."""
+        return {"description": vectorize.description_of(new["owner"], new["generation"])}
+
+    async def create(self, call: Call, new: IndexInputs) -> tuple[str, Values]:
+        """Create the index, or take up the one that a killed run has made."""
+        description = vectorize.description_of(new.owner, new.generation)
+
+        def create(client: Cloudflare) -> Any:
+            return client.vectorize.indexes.create(
+                account_id=call.account.id,
+                name=new.name,
+                description=description,
+                config={"dimensions": new.dims, "metric": new.metric},
+            )
+
+        try:
+            await call.account.call(f"create Vectorize index {new.name}", create)
+        except ApiFailure as failure:
+            if failure.status != 409 and DUPLICATE_NAME not in failure.codes:
+                raise
+            description = await _take_up(call, new, failure)
+        return new.name, {"description": description}
+
+    async def read(self, call: Call, resource_id: str, state: Values) -> Found | None:
+        """The index as it is."""
+        index = await vectorize.get_index(call, resource_id)
+        if index is None:
+            return None
+        seen: Values = {"name": index.name, "dims": index.dims, "metric": index.metric}
+        if not state:
+            # An import: who made it is in the description.
+            seen |= {"owner": index.owner, "generation": index.generation, "deletion": "protected"}
+            seen |= {"adopt": index.owner is None}
+        inputs = {key: value for key, value in (state | seen).items() if key != "description"}
+        return Found(state | seen | {"description": index.description}, inputs)
+
+    async def delete(self, call: Call, resource_id: str, state: Values) -> None:
+        """Delete the index, if the lock is open."""
+        count = await vectorize.vector_count(call, resource_id)
+        if count is None:
+            return
+        if reason := await _locked(call, resource_id, state, count):
+            raise CfragError(reason)
+
+        def delete(client: Cloudflare) -> Any:
+            return client.vectorize.indexes.delete(resource_id, account_id=call.account.id)
+
+        try:
+            await call.account.call(f"delete Vectorize index {resource_id}", delete)
+        except ApiFailure as failure:
+            if not failure.missing:
+                raise
+
+
+def _changed(new: IndexInputs, old: Values) -> list[CheckFailure]:
+    wanted = new.model_dump()
+    return [
+        CheckFailure(
+            key,
+            f"index {old.get('name')} can't change its {key} from {old[key]} to {wanted[key]}: an index never "
+            "changes in place. A renamed stack, project or cf-rag:rag.name has to be named back; other dims "
+            "or another metric need the next embedding.generation",
+        )
+        for key in _FIXED
+        if key in old and old[key] != wanted[key]
+    ]
+
+
+def _unfit(found: vectorize.Index, new: IndexInputs) -> str | None:
+    """Why an existing index can't be used as the wanted one."""
+    if (found.dims, found.metric) != (new.dims, new.metric):
+        return (
+            f"index {found.name} exists with {found.dims} dims and metric {found.metric}, not the wanted "
+            f"{new.dims} and {new.metric}: an index can't be converted. Delete it, or use another name or generation"
+        )
+    if found.description == vectorize.description_of(new.owner, new.generation) or new.adopt:
+        return None
+    owner = found.owner or f"something else (its description: {found.description!r})"
+    return (
+        f"index {found.name} exists and belongs to {owner}, not to {new.owner}: set adopt on the resource, or "
+        f"`pulumi import` it, if it shall become this stack's"
+    )
+
+
+async def _take_up(call: Call, new: IndexInputs, failure: ApiFailure) -> str:
+    found = await vectorize.get_index(call, new.name)
+    if found is None:
+        raise failure
+    if reason := _unfit(found, new):
+        raise CfragError(reason)
+    await call.info(f"took up the existing index {new.name}")
+    return found.description
+
+
+async def _locked(call: Call, name: str, state: Values, count: int) -> str | None:
+    """Why an index may not be deleted; an empty one always may."""
+    import os
+
+    deletion = state.get("deletion", "protected")
+    if count == 0 or deletion == "allowed" or os.environ.get(DELETE_BY_NAME) == name:
+        return None
+    way_out = (
+        f"set cf-rag:rag.allowDataLoss: true and run `pulumi up` first, or run with {DELETE_BY_NAME}={name}"
+    )
+    if deletion != "when-replaced":
+        return f"index {name} holds {count:,} vectors and is protected: {way_out}"
+    if await _replaced(call, state):
+        return None
+    return (
+        f"index {name} holds {count:,} vectors and its replacement is not complete: finish it; or {way_out}"
+    )
+
+
+async def _replaced(call: Call, state: Values) -> bool:
+    database = await d1.find_database(call, state["database"]) if state.get("database") else None
+    values = (await d1.meta(call, database) or {}) if database else {}
+    return int(d1.space_of(values).get("generation", 0)) > int(state["generation"])
