@@ -63,7 +63,7 @@ $(STAMPS)/pulumi: $(STAMPS)/python tools/pulumi_tools.py $(wildcard tools/pulumi
 
 $(STAMPS)/worker-modules: $(STAMPS)/python $(wildcard worker_template/requirements.lock)
 	@echo "cfrag: fetching the packages that go into the Worker"
-	@$(BIN)/python -m infra.bundle.vendor
+	@$(BIN)/python -c 'from infra.bundle import store, vendor; vendor.ensure(store.home())'
 	@touch $@
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \

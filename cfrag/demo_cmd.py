@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cfrag import output
+from cfrag import local_process, output
 from cfrag.client import Client
 from cfrag.data_cmds import show_hits, show_report
 from cfrag.errors import DemoFailed
 from cfrag.ingest import ingest
+from cfrag.local_process import Running
 from cfrag.local_stack import LocalStack
 from cfrag.plugins import ensure_cloudflare_plugin
-from cfrag.pulumi_env import ROOT, LocalApi, pulumi_env
+from cfrag.pulumi_env import ROOT, pulumi_env
 from cfrag.sources import read
 from infra.bundle import store
 
@@ -57,9 +58,9 @@ def demo_command() -> None:
     home = store.home()
     home.mkdir(parents=True, exist_ok=True)
     output.say("starting Cloudflare on this machine ...")
-    api = start_local(home)
-    stack = LocalStack(home, pulumi_env(home, api))
-    deploy(stack, api)
+    cloudflare = local_process.start(home)
+    stack = LocalStack(home, pulumi_env(home, cloudflare.api))
+    deploy(stack, cloudflare)
     url: str = stack.outputs()["url"]
     with Client(url, stack.internal_secret) as client:
         ingest_corpus(client, write_corpus(home))
@@ -68,11 +69,11 @@ def demo_command() -> None:
     show_ways_on(url, time.monotonic() - started)
 
 
-def deploy(stack: LocalStack, api: LocalApi) -> None:
+def deploy(stack: LocalStack, cloudflare: Running) -> None:
     """The real CLI's `pulumi up`, after the address and the secrets of this machine have been set."""
     plugin = ensure_cloudflare_plugin(stack.environment)
     stack.create()
-    url = reserve_url(api, stack.worker_name)
+    api, url = cloudflare.api, cloudflare.reserve(stack.worker_name)
     stack.configure(api_token=api.token, account_id=api.account_id, url=url)
     output.say(f"deploying with the Pulumi CLI ({plugin} cloudflare plugin) ...")
     stack.up()

@@ -123,10 +123,13 @@ class LocalStack:
 
 
 def with_salt(text: str, salt: str) -> str:
-    """A stack's config under a new key: values that the old key encrypted are dropped, the rest is kept."""
-    settings = yaml.safe_load(text) or {}
-    config = settings.get("config", {})
+    """A stack's config under a new key: values that an old key encrypted are dropped, the rest is kept."""
+    settings: dict[str, Any] = yaml.safe_load(text) or {}
+    if "encryptionsalt" not in settings:
+        return f"encryptionsalt: {salt}\n{text}"
     kept = {
-        key: value for key, value in config.items() if not (isinstance(value, dict) and "secure" in value)
+        key: value
+        for key, value in settings.get("config", {}).items()
+        if not (isinstance(value, dict) and "secure" in value)
     }
-    return yaml.safe_dump({"encryptionsalt": salt, "config": kept}, sort_keys=False)
+    return str(yaml.safe_dump({"encryptionsalt": salt, "config": kept}, sort_keys=False))
