@@ -43,7 +43,11 @@ class Local:
         existing = Existing(self.engines.has_index, self.engines.has_queue)
         self.deployer = Deployer(self.state, modules)
         self.cells = Cells(
-            home, self.deployer.wanted, bindings_url=url, token=credentials.bindings_token, command=cell_command
+            home,
+            self.deployer.wanted,
+            bindings_url=url,
+            token=credentials.bindings_token,
+            command=cell_command,
         )
         self.deployer.cells = self.cells
         self.engines.connect(self.cells.deliver, self.cells.kill)

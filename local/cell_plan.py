@@ -68,7 +68,5 @@ def _components(ties: dict[str, set[str]]) -> list[set[str]]:
 
 
 def _cell(workers: list[JsonObject], databases: list[str]) -> CellPlan:
-    bound = {
-        binding["id"] for worker in workers for binding in worker["bindings"] if binding["type"] == "d1"
-    }
+    bound = {binding["id"] for worker in workers for binding in worker["bindings"] if binding["type"] == "d1"}
     return CellPlan(tuple(workers), tuple(sorted(bound & set(databases))))

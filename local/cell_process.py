@@ -53,9 +53,9 @@ class CellProcess:
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep_running(), name=f"cell {self.label}")
 
-    async def ready(self, timeout: float = READY_SECONDS) -> str:
+    async def ready(self, within: float = READY_SECONDS) -> str:
         """The address of the control server, once it answers. Raises `CellError`."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + within
         while not self._ready.is_set():
             if self._stopping:
                 raise CellError(f"{self.label}: stopped")
@@ -112,7 +112,8 @@ class CellProcess:
             return False
         self.pid = process.pid
         self._pid_file.write_text(str(process.pid))
-        assert process.stdout and process.stderr
+        assert process.stdout
+        assert process.stderr
         readers = [
             asyncio.create_task(self._read_stdout(process.stdout)),
             asyncio.create_task(self._read_stderr(process.stderr)),

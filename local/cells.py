@@ -1,6 +1,8 @@
 """The running Workers: keeps one process per cell as the control state wants it."""
 
 import asyncio
+import hashlib
+import hmac
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -113,6 +115,19 @@ class Cells:
 
     # the hooks of the engines and of the REST API
 
+    def database_file(self, database: str) -> Path:
+        """Where the runtime keeps a database: miniflare's Durable Object id of its name."""
+        key = hashlib.sha256(b"miniflare-D1DatabaseObject").digest()
+        name = hmac.digest(key, database.encode(), "sha256")[:16]
+        ident = (name + hmac.digest(key, name, "sha256")[:16]).hex()
+        return self._d1 / "miniflare-D1DatabaseObject" / f"{ident}.sqlite"
+
+    def drop_database(self, database: str) -> None:
+        """Remove the files of a database that no cell owns any more."""
+        path = self.database_file(database)
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
     def cell_of(self, worker: str) -> Cell | None:
         return next((cell for cell in self._cells.values() if worker in cell.plan.names), None)
 
@@ -158,10 +173,10 @@ class Cells:
                 await self._reconcile(spare=True)
         raise CellError(f"no process owns {database}")
 
-    async def _post(self, cell: Cell, path: str, body: JsonObject, timeout: float) -> JsonObject:
+    async def _post(self, cell: Cell, path: str, body: JsonObject, seconds: float) -> JsonObject:
         control = await cell.process.ready()
         try:
-            answer = await self._http.post(control + path, json=body, timeout=timeout)
+            answer = await self._http.post(control + path, json=body, timeout=seconds)
         except httpx.HTTPError as error:
             raise CellError(f"{cell.plan.label} went away: {error or type(error).__name__}") from error
         if answer.status_code >= 500 and not answer.headers.get("content-type", "").startswith(

@@ -8,6 +8,7 @@ import os
 import secrets
 import shlex
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ from local.state import is_free
 DEFAULT_PORT = 8799
 # A second Cloudflare on one machine gets one of these, below the usual ephemeral ports.
 OTHER_PORTS = range(18_800, 19_800)
+# Who only looks whether a server runs holds the lock for a moment too.
+LOCK_ATTEMPTS = 5
 
 
 class ServerError(CfragError):
@@ -33,8 +36,9 @@ class ServerError(CfragError):
 def private_file(path: Path, text: str) -> None:
     """Write `path` in one step, readable by its owner only."""
     partial = path.with_suffix(".partial")
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
+    partial.write_text(text)
     partial.replace(path)
 
 
@@ -50,14 +54,21 @@ def credentials(home: Path) -> Credentials:
 
 def lock(home: Path) -> IO[str]:
     """Hold the state folder; raises `ServerError` when another server does."""
-    file = (home / "lock").open("a")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise ServerError(
-            f"a local Cloudflare already runs on {home}: `cfrag local status` shows it,"
-            " `cfrag local stop` ends it"
-        ) from error
+    file = (home / "lock").open("a+")
+    for attempt in range(LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError as error:
+            if attempt == LOCK_ATTEMPTS - 1:
+                raise ServerError(
+                    f"a local Cloudflare already runs on {home}: `cfrag local status` shows it,"
+                    " `cfrag local stop` ends it"
+                ) from error
+            time.sleep(0.1)
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
     return file
 
 
@@ -91,7 +102,7 @@ def announced(local: Local, path: Path, content: dict[str, Any]) -> Starlette:
             try:
                 yield
             finally:
-                path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)  # noqa: ASYNC240
 
     local.app.router.lifespan_context = lifespan
     return local.app
@@ -117,7 +128,12 @@ def run(home: Path, asked_port: int | None, cell_command: Sequence[str]) -> None
         }
         app = announced(local, folder / "local.json", content)
         config = uvicorn.Config(
-            app, host="127.0.0.1", port=port, access_log=False, log_level="warning", timeout_graceful_shutdown=3
+            app,
+            host="127.0.0.1",
+            port=port,
+            access_log=False,
+            log_level="warning",
+            timeout_graceful_shutdown=3,
         )
         uvicorn.Server(config).run()
 
@@ -127,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     default_home = os.environ.get("CFRAG_HOME", ".cfrag")
     parser.add_argument("--home", type=Path, default=Path(default_home), help="the folder of CFRAG_HOME")
     parser.add_argument("--port", type=int, default=os.environ.get("CFRAG_LOCAL_PORT"))
-    parser.add_argument("--cell-command", default="", help="what runs a cell file, instead of the runtime host")
+    parser.add_argument("--cell-command", default="", help="runs a cell file instead of the runtime host")
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)

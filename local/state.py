@@ -6,7 +6,6 @@ import socket
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -162,9 +161,7 @@ class State:
 
     def worker(self, ident: str) -> Worker | None:
         """A Worker by its id or its name."""
-        row = self._db.execute(
-            "select body from workers where id = ?1 or name = ?1", (ident,)
-        ).fetchone()
+        row = self._db.execute("select body from workers where id = ?1 or name = ?1", (ident,)).fetchone()
         return Worker(**json.loads(row[0])) if row else None
 
     def save_worker(self, worker: Worker) -> None:
@@ -249,8 +246,8 @@ class State:
         self._db.execute("insert or replace into objects values (?, ?, ?)", (kind, ident, json.dumps(body)))
 
     def delete_object(self, kind: str, ident: str) -> bool:
-        with closing(self._db.execute("delete from objects where kind = ? and id = ?", (kind, ident))) as done:
-            return done.rowcount > 0
+        done = self._db.execute("delete from objects where kind = ? and id = ?", (kind, ident))
+        return done.rowcount > 0
 
 
 def _version(body: str) -> Version:

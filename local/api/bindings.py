@@ -1,5 +1,6 @@
 """The bindings of an uploaded version: checked against what exists, `inherit` replaced by values."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,9 @@ class BindingChecker:
             binding = {**binding, "id": binding.get("id") or binding.get("database_id")}
             binding.pop("database_id", None)
         for key, wanted in FIELDS[kind].items():
-            if not isinstance(binding.get(key), wanted) or (wanted is str and not binding[key] and key != "text"):
+            value = binding.get(key)
+            # Only a variable's text may be empty: every other string names something.
+            if not isinstance(value, wanted) or (value == "" and key != "text"):
                 raise invalid(f"The {kind} binding {name} needs a valid `{key}`.")
         self._check_target(binding, worker)
         return binding
@@ -108,8 +111,7 @@ class BindingChecker:
                 raise ApiError(
                     400,
                     SERVICE_MISSING,
-                    f"Service binding '{name}' references Worker '{binding['service']}'"
-                    " which was not found.",
+                    f"Service binding '{name}' references Worker '{binding['service']}' which was not found.",
                 )
 
 
@@ -127,9 +129,13 @@ def _check_variables(bindings: list[JsonObject]) -> None:
     if len(variables) > WORKER_ENV_VARS.value:
         raise invalid(WORKER_ENV_VARS.refusal("The environment", len(variables)))
     for binding in variables:
-        size = len(str(binding.get("text", binding.get("json"))).encode())
+        size = len(_text(binding).encode())
         if size > WORKER_ENV_VAR_BYTES.value:
             raise invalid(WORKER_ENV_VAR_BYTES.refusal(f"The variable {binding['name']}", size))
+
+
+def _text(binding: JsonObject) -> str:
+    return str(binding["text"]) if "text" in binding else json.dumps(binding["json"])
 
 
 def shown(binding: JsonObject) -> JsonObject:

@@ -10,7 +10,8 @@ from local.api.deploy import Deployer
 from local.api.guard import Budget
 from local.api.requests import json_object
 from local.api.workers import checked_name, find
-from local.cells import CellError, Cells
+from local.cell_process import CellError
+from local.cells import Cells
 from local.engines import Engines
 from local.envelope import ApiError, JsonObject, ok
 from local.state import State, Worker
@@ -120,5 +121,5 @@ def _check_setting(key: str, value: Any) -> None:
         raise ApiError(400, INVALID_SETTING, f"{key} is no setting; there are {', '.join(SETTINGS)}.")
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
         raise ApiError(400, INVALID_SETTING, f"The setting {key} can't be {value!r}.")
-    if not isinstance(value, bool) and value < 0:
+    if isinstance(value, (int, float)) and value < 0:
         raise ApiError(400, INVALID_SETTING, f"The setting {key} can't be negative.")

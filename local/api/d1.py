@@ -29,7 +29,7 @@ class D1Api:
         one = "/d1/database/{database_id}"
         return [
             Route("/d1/database", self.create, methods=["POST"]),
-            Route("/d1/database", self.list, methods=["GET"]),
+            Route("/d1/database", self.list_all, methods=["GET"]),
             Route(one, self.get, methods=["GET"]),
             Route(one, self.update, methods=["PUT", "PATCH"]),
             Route(one, self.delete, methods=["DELETE"]),
@@ -47,12 +47,10 @@ class D1Api:
         try:
             self._state.save_database(database)
         except sqlite3.IntegrityError as error:
-            raise ApiError(
-                400, NAME_TAKEN, f"A database with that name already exists: '{name}'"
-            ) from error
+            raise ApiError(400, NAME_TAKEN, f"A database with that name already exists: '{name}'") from error
         return ok(shown(database))
 
-    async def list(self, request: Request) -> JSONResponse:
+    async def list_all(self, request: Request) -> JSONResponse:
         name = request.query_params.get("name")
         found = [shown(item) for item in self._state.databases() if name in (None, "", item.name)]
         return page(request, found)
@@ -84,7 +82,7 @@ class D1Api:
         """As `query`, with rows as arrays next to their column names."""
         return ok([{**result, "results": _columns_and_rows(result)} for result in await self._run(request)])
 
-    async def _run(self, request: Request) -> "list[JsonObject]":
+    async def _run(self, request: Request) -> list[JsonObject]:
         database = self._database(request)
         batch = _batch(await json_object(request))
         answer = await self._cells.query(database.uuid, batch)

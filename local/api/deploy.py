@@ -4,7 +4,8 @@ import logging
 from typing import Any
 
 from local.api.modules import ModuleStore, invalid
-from local.cells import CellError, Cells
+from local.cell_process import CellError
+from local.cells import Cells
 from local.envelope import ApiError, JsonObject
 from local.state import Deployment, State, Version, Worker, new_uuid, now
 

@@ -99,9 +99,7 @@ class Guard:
 
 
 def no_route(path: str) -> ApiError:
-    return ApiError(
-        404, 7003, f"Could not route to {path}, perhaps your object identifier is invalid?"
-    )
+    return ApiError(404, 7003, f"Could not route to {path}, perhaps your object identifier is invalid?")
 
 
 def host_name(header: str) -> str:

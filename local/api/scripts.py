@@ -17,9 +17,7 @@ from local.state import Deployment, State, Version, Worker, now
 class ScriptsApi:
     """Routes below `/accounts/{account_id}/workers/scripts`."""
 
-    def __init__(
-        self, state: State, uploads: Uploads, deployer: Deployer, workers: WorkersApi
-    ) -> None:
+    def __init__(self, state: State, uploads: Uploads, deployer: Deployer, workers: WorkersApi) -> None:
         self._state = state
         self._uploads = uploads
         self._deployer = deployer
@@ -28,7 +26,7 @@ class ScriptsApi:
     def routes(self) -> list[Route]:
         one = "/workers/scripts/{script_name}"
         return [
-            Route("/workers/scripts", self.list, methods=["GET"]),
+            Route("/workers/scripts", self.list_all, methods=["GET"]),
             Route(one, self.upload, methods=["PUT"]),
             Route(one, self.delete, methods=["DELETE"]),
             Route(one + "/deployments", self.deploy, methods=["POST"]),
@@ -50,7 +48,7 @@ class ScriptsApi:
     def _worker(self, request: Request) -> Worker:
         return find(self._state, request.path_params["script_name"])
 
-    async def list(self, request: Request) -> JSONResponse:
+    async def list_all(self, request: Request) -> JSONResponse:
         return ok([_script(worker) for worker in self._state.workers()])
 
     async def upload(self, request: Request) -> JSONResponse:
@@ -136,14 +134,14 @@ class ScriptsApi:
         await self._redeploy(worker, base, others)
         return ok(None)
 
-    async def _redeploy(self, worker: Worker, base: Version, bindings: "list[JsonObject]") -> None:
+    async def _redeploy(self, worker: Worker, base: Version, bindings: list[JsonObject]) -> None:
         version = self._uploads.again(worker, base, bindings, "secret")
         await self._deployer.deploy(worker, _all(version))
 
     def _latest(self, worker: Worker) -> Version:
         return find_version(self._state, worker, "latest")
 
-    def _secrets(self, request: Request) -> "list[JsonObject]":
+    def _secrets(self, request: Request) -> list[JsonObject]:
         latest = self._state.version(self._worker(request), "latest")
         return [binding for binding in latest.bindings if binding["type"] == "secret_text"] if latest else []
 

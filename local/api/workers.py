@@ -50,7 +50,7 @@ class WorkersApi:
         one = "/workers/workers/{worker_id}"
         return [
             Route("/workers/workers", self.create, methods=["POST"]),
-            Route("/workers/workers", self.list, methods=["GET"]),
+            Route("/workers/workers", self.list_all, methods=["GET"]),
             Route(one, self.get, methods=["GET"]),
             Route(one, self.replace, methods=["PUT"]),
             Route(one, self.edit, methods=["PATCH"]),
@@ -81,7 +81,7 @@ class WorkersApi:
                 409, NAME_TAKEN, f"A Worker named '{worker.name}' already exists on this account."
             ) from error
 
-    async def list(self, request: Request) -> JSONResponse:
+    async def list_all(self, request: Request) -> JSONResponse:
         return page(request, [self.shown(worker) for worker in self._state.workers()])
 
     async def get(self, request: Request) -> JSONResponse:
@@ -114,16 +114,14 @@ class WorkersApi:
                 400, STILL_USED, f"{worker.name} is a consumer of {', '.join(queues)}: remove that first."
             )
         if (callers := self._callers(worker)) and not force:
-            raise ApiError(
-                400, STILL_USED, f"{worker.name} is bound as a service by {', '.join(callers)}."
-            )
+            raise ApiError(400, STILL_USED, f"{worker.name} is bound as a service by {', '.join(callers)}.")
         versions = [version.id for version in self._state.versions(worker)]
         self._state.delete_worker(worker)
         if self._deployer.cells:
             await self._deployer.cells.reconcile()
         self._modules.forget(versions, self._state.blobs())
 
-    def _callers(self, worker: Worker) -> "list[str]":
+    def _callers(self, worker: Worker) -> list[str]:
         return [
             other.name
             for other in self._state.workers()
@@ -193,9 +191,7 @@ class WorkersApi:
         worker, version = self._worker(request), self._version(request)
         active = self._state.active(worker)
         if active and any(item["version_id"] == version.id for item in active.versions):
-            raise ApiError(
-                400, VERSION_ACTIVE, f"The version {version.id} is deployed and can't be deleted."
-            )
+            raise ApiError(400, VERSION_ACTIVE, f"The version {version.id} is deployed and can't be deleted.")
         self._state.delete_version(version)
         self._modules.forget([version.id], self._state.blobs())
         return ok(None)
