@@ -26,9 +26,9 @@ async def _some_of(body: Any) -> Any:
     size = 0
     async for chunk in body:
         size += chunk.byteLength
-        yield chunk
-        if size > BODY_BYTES:
-            return
+        # What is beyond is read and dropped: unread, it would break the connection before the answer is read.
+        if size - chunk.byteLength <= BODY_BYTES:
+            yield chunk
 
 
 class Default(WorkerEntrypoint):

@@ -23,7 +23,7 @@ _LIMITS = ("limit", "ge", "le", "gt", "lt", "min_length", "max_length")
 
 
 def problem_from(errors: Iterable[Any], *, skip: Sequence[str] = ()) -> Problem:
-    """The 422 for pydantic's `errors`; leading parts of a location that are in `skip` are not shown."""
+    """The 422 for pydantic's `errors`; a location's first part is not shown if it is in `skip`."""
     shown = [_describe(error, skip) for error in errors]
     field, detail, first = shown[0]
     context = first.get("ctx") or {}
@@ -37,7 +37,7 @@ def problem_from(errors: Iterable[Any], *, skip: Sequence[str] = ()) -> Problem:
 
 def _describe(error: ErrorDetails, skip: Sequence[str]) -> tuple[str, str, ErrorDetails]:
     location = list(error["loc"])
-    while location and location[0] in skip:
+    if location and location[0] in skip:
         location.pop(0)
     field = path(location)
     return field, _sentence(error, location, field), error
