@@ -36,10 +36,11 @@ def stack_config(stack: str, root: Path = ROOT) -> dict[str, Any]:
         known = sorted(each.name.split(".")[1] for each in root.glob("Pulumi.*.yaml"))
         raise ConfigError([("stack", f"there is no {path.name}; known stacks: {', '.join(known)}")])
     try:
-        settings = yaml.safe_load(path.read_text()) or {}
+        settings = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
         raise ConfigError([(path.name, " ".join(str(error).split()))]) from None
-    raw = settings.get("config", {}).get(CONFIG_KEY)
+    config = settings.get("config") if isinstance(settings, dict) else None
+    raw = config.get(CONFIG_KEY) if isinstance(config, dict) else None
     if not isinstance(raw, dict):
         raise ConfigError([(CONFIG_KEY, f"is missing in {path.name}")])
     return raw

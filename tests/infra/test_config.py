@@ -268,7 +268,7 @@ def test_what_is_no_origin_is_refused(origin: str) -> None:
 
 def test_a_service_has_no_mcp_no_dashboard_and_no_domain() -> None:
     config = load(auth={"mode": "service"})
-    assert not (config.serves_http or config.serves_mcp or config.serves_dashboard)
+    assert [config.serves_http, config.serves_mcp, config.serves_dashboard] == [False, False, False]
     for key, value in {
         "mcp": {"enabled": True},
         "dashboard": True,

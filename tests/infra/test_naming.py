@@ -44,5 +44,5 @@ def test_the_index_that_is_replaced_is_checked_too() -> None:
 
 @pytest.mark.parametrize("stack", ["Dev", "feature/x", "a_b", "a.b", "-x"])
 def test_a_stack_whose_name_cant_be_part_of_a_name_is_refused(stack: str) -> None:
-    with pytest.raises(ConfigError, match="stack: .*becomes part of resource names"):
+    with pytest.raises(ConfigError, match=r"stack: .*becomes part of resource names"):
         config("docs").names(stack)
