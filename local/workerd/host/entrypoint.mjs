@@ -8,6 +8,7 @@ const WARM = "__cfragWarm";
 const HIDDEN = "__UNSAFE_EVAL";
 
 let booting;
+let bootError;
 let pythonEnv;
 
 /** A WorkerEntrypoint class that stands for `className` of the Python main module. */
@@ -28,11 +29,16 @@ export function pythonEntrypoint(settings, className) {
 function pythonCalls(settings, className, ctx, env) {
   let instance;
   return async (method, args) => {
-    const host = await running(settings, ctx, env);
-    if (method === WARM) return true;
-    instance ??= host.instantiate(className, ctx, pythonEnv);
-    if (method !== "fetch") return host.call(await instance, method, ...args);
-    return answer(settings, async () => host.call(await instance, method, ...args));
+    try {
+      const host = await running(settings, ctx, env);
+      if (method === WARM) return true;
+      instance ??= host.instantiate(className, ctx, pythonEnv);
+      return await host.call(instance, method, ...args);
+    } catch (error) {
+      if (error !== bootError) console.error(text(error));
+      if (method !== "fetch") throw error;
+      return failure(settings.worker, error);
+    }
   };
 }
 
@@ -42,22 +48,20 @@ function running(settings, ctx, env) {
     const { [HIDDEN]: unsafeEval, ...visible } = env;
     pythonEnv = visible;
     markConsole(settings.worker);
-    booting = boot(settings, unsafeEval, visible);
-    booting.catch((error) => console.error(`Worker "${settings.worker}" did not start:\n${text(error)}`));
+    booting = boot(settings, unsafeEval, visible).catch((error) => {
+      bootError = error;
+      console.error(`the Worker did not start:\n${text(error)}`);
+      throw error;
+    });
     ctx.waitUntil(booting.catch(() => {}));
   }
   return booting;
 }
 
-/** An exception in `fetch` becomes the 500 that Cloudflare answers, with the reason since this is local. */
-async function answer({ worker }, respond) {
-  try {
-    return await respond();
-  } catch (error) {
-    console.error(text(error));
-    const reason = text(error).trimEnd().split("\n").at(-1);
-    return new Response(`Worker "${worker}" threw an exception: ${reason}\n`, { status: 500 });
-  }
+/** Cloudflare answers an exception with a bare 500; here the reason may be told. */
+function failure(worker, error) {
+  const reason = text(error).trimEnd().split("\n").at(-1);
+  return new Response(`Worker "${worker}" threw an exception: ${reason}\n`, { status: 500 });
 }
 
 const text = (error) => error?.message || String(error);

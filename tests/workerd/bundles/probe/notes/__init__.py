@@ -1,0 +1,3 @@
+"""A package of the Worker's own."""
+
+ORIGIN = "own"

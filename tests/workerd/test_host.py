@@ -1,0 +1,164 @@
+"""Python Workers: runtime, imports, requests, streams, logs."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.workerd.support import Cell, Shop, StartCell, packages, probe, worker, write
+
+
+@pytest.fixture(scope="module")
+def cell(start_cell: StartCell, shop: Shop) -> Cell:
+    cell = start_cell(probe(shop))
+    cell.sql("CREATE TABLE later (key TEXT)")
+    return cell
+
+
+def test_first_requests_that_come_at_once_are_all_answered(cell: Cell) -> None:
+    with ThreadPoolExecutor(50) as pool:
+        answers = list(pool.map(lambda _: cell.get("probe", "/health"), range(50)))
+    assert answers == [{"ok": True}] * 50
+
+
+def test_python_is_the_version_that_cloudflare_runs_and_own_modules_go_first(cell: Cell) -> None:
+    runtime = cell.get("probe", "/runtime")
+    assert (runtime["version"], runtime["platform"], runtime["origin"]) == ("3.14", "emscripten", "own")
+    assert runtime["path"][1] == runtime["path"][0] + "/python_modules"
+
+
+def test_variables_secrets_and_metadata_are_in_env_and_nothing_of_the_host_is(cell: Cell) -> None:
+    env = cell.get("probe", "/env")
+    assert env["names"] == sorted(
+        ["AI", "DB", "LIMIT", "QUEUE", "SECRET", "SETTINGS", "TEXT", "VECTORIZE", "VERSION"]
+    )
+    assert env["json"] == {"deep": [1, {"a": None}]}
+    assert (env["text"], env["module"], env["version"]) == ("a text", "a text", "version-of-probe")
+
+
+def test_concurrent_requests_wait_side_by_side(cell: Cell) -> None:
+    started = time.monotonic()
+    with ThreadPoolExecutor(50) as pool:
+        answers = list(pool.map(lambda _: cell.get("probe", "/sleep?ms=300"), range(50)))
+    assert answers == ["slept"] * 50
+    assert time.monotonic() - started < 5
+
+
+def test_events_arrive_while_the_stream_is_open(cell: Cell) -> None:
+    arrivals = []
+    with httpx.stream("GET", cell.url("probe") + "/stream", timeout=10) as response:
+        assert response.headers["content-type"] == "text/event-stream"
+        for line in response.iter_lines():
+            if line:
+                arrivals.append((line, time.monotonic()))
+    assert [line for line, _ in arrivals] == ["data: 0", "data: 1", "data: 2"]
+    assert arrivals[2][1] - arrivals[0][1] > 0.1
+
+
+@pytest.mark.parametrize("how", ["ctx", "module"])
+def test_wait_until_goes_on_after_the_answer(cell: Cell, how: str) -> None:
+    assert cell.get("probe", f"/later?how={how}&key={how}") == "answered"
+    assert cell.sql("SELECT key FROM later WHERE key = ?", how) == []
+    deadline = time.monotonic() + 5
+    while cell.sql("SELECT key FROM later WHERE key = ?", how) != [{"key": how}]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_client_that_leaves_during_a_request_does_no_harm(cell: Cell) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(cell.url("probe") + "/sleep?ms=1000", timeout=0.2)
+    assert cell.get("probe", "/health") == {"ok": True}
+
+
+def test_rate_limit_counts_per_key(cell: Cell) -> None:
+    answers = [cell.get("probe", f"/limit?key={key}")["success"] for key in ("a", "a", "a", "b")]
+    assert answers == [True, True, False, True]
+
+
+def test_exception_in_fetch_is_a_500_with_the_traceback_in_the_log(cell: Cell) -> None:
+    response = httpx.get(cell.url("probe") + "/fail", timeout=10)
+    assert response.status_code == 500
+    assert "ValueError: the route fails" in response.text
+    entry = cell.logged("the route fails")
+    assert (entry["worker"], entry["level"]) == ("probe", "error")
+    assert "entry.py" in entry["message"]
+
+
+def test_prints_and_tracebacks_are_log_lines_of_the_worker(cell: Cell) -> None:
+    cell.get("probe", "/print")
+    assert cell.logged("printed to stdout") == {
+        "worker": "probe",
+        "level": "log",
+        "message": "printed to stdout",
+    }
+    assert cell.logged("printed to stderr")["level"] == "warn"
+    assert cell.logged("ValueError: seen and logged")["worker"] == "probe"
+
+
+def test_client_that_leaves_during_the_boot_does_not_stop_it(start_cell: StartCell, shop: Shop) -> None:
+    cell = start_cell(probe(shop, "abandoned"))
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(cell.url("abandoned") + "/health", timeout=0.2)
+    assert cell.get("abandoned", "/health") == {"ok": True}
+
+
+def test_warm_boots_python_before_the_first_request(start_cell: StartCell, shop: Shop) -> None:
+    cell = start_cell(probe(shop, "warmed"))
+    assert cell.control("POST", "/warm", {"worker": "warmed"}).json() == {"ok": True}
+    started = time.monotonic()
+    assert cell.get("warmed", "/health") == {"ok": True}
+    assert time.monotonic() - started < 0.5
+
+
+def test_bundle_that_does_not_import_answers_500_and_says_why(start_cell: StartCell, shop: Shop) -> None:
+    cell = start_cell(shop.written("broken", "import no_such_package\n"))
+    for _ in range(2):
+        response = httpx.get(cell.url("broken"), timeout=10)
+        assert response.status_code == 500
+        assert "No module named 'no_such_package'" in response.text
+    assert "entry.py" in cell.logged("No module named 'no_such_package'")["message"]
+    warm = cell.control("POST", "/warm", {"worker": "broken"})
+    assert warm.status_code == 500
+    assert "no_such_package" in warm.json()["error"]["message"]
+
+
+def test_class_that_is_missing_is_named(start_cell: StartCell, shop: Shop) -> None:
+    cell = start_cell(shop.written("classless", "from workers import WorkerEntrypoint\n"))
+    response = httpx.get(cell.url("classless"), timeout=10)
+    assert response.status_code == 500
+    assert "There is no 'Default' class" in response.text
+
+
+FASTAPI = """
+from fastapi import FastAPI
+from pydantic import BaseModel, Field
+from workers import WorkerEntrypoint, asgi
+
+app = FastAPI()
+
+
+class Question(BaseModel):
+    text: str = Field(min_length=1)
+
+
+@app.post("/ask")
+def ask(question: Question) -> dict[str, str]:
+    return {"echo": question.text}
+
+
+class Default(WorkerEntrypoint):
+    async def fetch(self, request):
+        return await asgi.fetch(app, request, self.env, self.ctx)
+"""
+
+
+def test_fastapi_runs_with_its_compiled_packages_and_synchronous_routes(
+    start_cell: StartCell, shop: Shop
+) -> None:
+    bundle = write(shop.folder / "fastapi", packages())
+    (bundle / "entry.py").write_text(FASTAPI)
+    cell = start_cell(worker("fastapi", bundle, "entry.py", []))
+    assert cell.post("fastapi", "/ask", {"text": "hello"}) == {"echo": "hello"}
+    assert httpx.post(cell.url("fastapi") + "/ask", json={"text": ""}, timeout=10).status_code == 422
