@@ -10,8 +10,8 @@ from cfrag.errors import exit_code
 from infra.errors import CfragError
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 some documents failed, or the demo came out wrong; 2 the command line, a file or "
-    "the config can't be used; 3 the service or a program that is needed doesn't answer; 4 the service refused."
+    "Exit codes: 0 done; 1 documents failed, or the demo came out wrong; 2 the command line, a file or the "
+    "config is at fault; 3 the service or a program that is needed doesn't answer; 4 the service refused."
 )
 
 app = typer.Typer(
