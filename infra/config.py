@@ -321,9 +321,9 @@ class RagConfig(Model):
             if space and (dims := EMBEDDING_MODELS[space.model].dims) > VECTORIZE_DIMENSIONS.value:
                 raise fault(VECTORIZE_DIMENSIONS.refusal(f"a vector of {space.model}", dims), key, "model")
         old, new = self.replacing, self.embedding
-        if old and not 1 <= old.generation < new.generation:
+        if old and old.generation != new.generation - 1:
             raise fault(
-                f"is {old.generation}; must be lower than embedding.generation, which is {new.generation}",
+                f"is {old.generation}; the generation before embedding.generation, which is {new.generation}",
                 "replacing",
                 "generation",
             )

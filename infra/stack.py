@@ -97,20 +97,30 @@ class RagStack(pulumi.ComponentResource):
         return self._child(*after, protect=not self.config.allow_data_loss)
 
     def _embedding_space(self) -> EmbeddingSpace:
-        wanted, model, old = self.config.embedding, self.config.model, self.config.replacing
-        replacing = old.model_dump(include={"generation", "model", "strategy"}) if old else None
+        wanted, *old = wiring.spaces(self.config, self.names)
         return EmbeddingSpace(
             "space",
             owner=self.args.owner,
             database=self.names.db,
-            model=model.name,
-            pooling=model.pooling,
-            dims=model.dims,
+            index=wanted.index,
+            model=wanted.model.name,
+            pooling=wanted.model.pooling,
+            dims=wanted.model.dims,
             metric=wanted.metric,
             generation=wanted.generation,
-            replacing=replacing,
+            replacing=self._replaced(old[0]) if old else None,
             opts=self._child(),
         )
+
+    def _replaced(self, old: wiring.Space) -> dict[str, Any]:
+        return {
+            "generation": old.generation,
+            "model": old.model.name,
+            "dims": old.model.dims,
+            "metric": old.metric,
+            "index": old.index,
+            "strategy": self.config.replacing and self.config.replacing.strategy,
+        }
 
     def _index(self, space: wiring.Space) -> VectorizeIndex:
         """One index per generation: it never changes in place, so no change can ever replace it."""

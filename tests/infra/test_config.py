@@ -232,9 +232,9 @@ def test_no_retries_and_no_wait_are_allowed() -> None:
     assert load(queue={"maxRetries": 0, "maxWaitSeconds": 0}).queue.max_retries == 0
 
 
-@pytest.mark.parametrize("generation", [2, 3, 0])
-def test_what_is_replaced_has_a_lower_generation(generation: int) -> None:
-    embedding = {"model": QWEN, "generation": 2}
+@pytest.mark.parametrize("generation", [2, 4, 1])
+def test_what_is_replaced_is_the_generation_before(generation: int) -> None:
+    embedding = {"model": QWEN, "generation": 4}
     replacing = {"generation": generation, "model": "@cf/baai/bge-base-en-v1.5"}
     assert refusal(embedding=embedding, replacing=replacing)[0] == "cf-rag:rag.replacing.generation"
 
