@@ -117,8 +117,8 @@ class Account:
             )
         if status in (401, 403) or codes & PERMISSION_CODES:
             return (
-                f"The API token is not valid or lacks a permission on account {account}: it needs Vectorize, D1, "
-                "Queues and Workers Scripts (edit)"
+                f"The API token is not valid or lacks a permission on account {account}: it needs to edit "
+                "Vectorize, D1, Queues and Workers Scripts"
             )
         if status == 429:
             return "The account's budget of 1,200 API calls in 5 minutes is used up: wait and run it again"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -76,7 +76,10 @@ class Found:
 
 
 class Resource(Generic[I_]):
-    """One kind of resource. Values are plain Python; what a subclass returns as outputs is added to its inputs."""
+    """One kind of resource, in plain Python values.
+
+    The state is the inputs, with what a subclass returns as outputs added.
+    """
 
     token: ClassVar[str]
     model: type[I_]
@@ -105,8 +108,8 @@ class Resource(Generic[I_]):
         for key in sorted(keys & (set(old) | set(new))):
             yield from changes_between(old.get(key), new.get(key), key)
 
-    def planned(self, new: Values) -> Values:
-        """Outputs that are known before anything is done."""
+    def planned(self, new: Values, old: Values | None) -> Values:
+        """Outputs that are known before anything is done; `old` is the state that an update starts from."""
         return {}
 
     async def create(self, call: Call, new: I_) -> tuple[str, Values]:
@@ -188,8 +191,10 @@ def _path(location: tuple[int | str, ...]) -> str:
     return path
 
 
-async def poll(call: Call, done: Callable[[], Any], *, seconds: float, interval: float, waiting: str) -> bool:
-    """Wait until the awaitable of `done()` is true, at most `seconds`; False where time is up or Ctrl-C came."""
+async def poll(
+    call: Call, done: Callable[[], Awaitable[bool]], *, seconds: float, interval: float, waiting: str
+) -> bool:
+    """Wait until `await done()` is true; False after `seconds`, or after Ctrl-C."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     while not await done():

@@ -68,6 +68,6 @@ async def meta(call: Call, database: str) -> dict[str, str] | None:
 
 
 def space_of(values: dict[str, str]) -> dict[str, Any]:
-    """What the Worker says about the stored vectors (`model`, `dims`, `generation`); empty before the first."""
+    """The Worker's word on the stored vectors (`model`, `dims`, `generation`); empty before the first."""
     found = json.loads(values.get("space") or "{}")
     return found if isinstance(found, dict) else {}

@@ -31,6 +31,6 @@ class Engine:
     async def _log(self, message: str, urn: str, severity: Any, *, ephemeral: bool) -> None:
         if self._stub is None:
             channel = grpc.aio.insecure_channel(self.address, options=_GRPC_CHANNEL_OPTIONS)
-            self._stub = engine_pb2_grpc.EngineStub(channel)  # type: ignore[no-untyped-call]
+            self._stub = engine_pb2_grpc.EngineStub(channel)
         request = engine_pb2.LogRequest(severity=severity, message=message, urn=urn, ephemeral=ephemeral)
         await self._stub.Log(request)

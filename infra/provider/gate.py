@@ -99,7 +99,8 @@ def _same_space(old: Space, wanted: Wish) -> Refusal | None:
         return None  # the model alone: the drift machine embeds again in place
     return Refusal(
         "replacing",
-        f"nothing is left to replace: the stack is in generation {old.generation} ({_described(old)}) already",
+        f"nothing is left to replace: the stack is in generation {old.generation} already "
+        f"({_described(old)})",
         f"remove {KEY}.replacing",
     )
 
@@ -127,9 +128,9 @@ def _while_replacing(deployed: Wish, replaced: Space, wanted: Wish) -> Refusal |
         _first_difference(new, wanted.space) if wanted.space != new else "replacing",
         f"generation {replaced.generation} ({_described(replaced)}) is being replaced by generation "
         f"{new.generation} ({_described(new)}), and a config may ask for no other change meanwhile",
-        f"let it run with embedding.model: {new.model}, embedding.generation: {new.generation} and replacing: "
-        f"{_replacing(replaced, deployed.strategy)}; or abort it by setting embedding.model: {replaced.model}, "
-        f"embedding.generation: {replaced.generation} and removing replacing",
+        f"let it run with embedding {_embedding(new)} and replacing "
+        f"{_replacing(replaced, deployed.strategy)}; "
+        f"or abort it with embedding {_embedding(replaced)} and without replacing",
         replaced.index,
     )
 
@@ -164,9 +165,14 @@ def _replacing(space: Space, strategy: str) -> str:
     return f"{{generation: {space.generation}, model: {space.model or '<its model>'}, strategy: {strategy}}}"
 
 
+def _embedding(space: Space) -> str:
+    return f"{{model: {space.model}, generation: {space.generation}}}"
+
+
 def _how_to_replace(old: Space, new: Space) -> str:
     return (
-        f"to replace the space without losing a document, set {KEY}.embedding.generation: {old.generation + 1} and "
-        f"{KEY}.replacing: {_replacing(old, 'reindex')}; to keep it, go back to "
+        f"to replace the space without losing a document, set {KEY}.embedding.generation: "
+        f"{old.generation + 1} "
+        f"and {KEY}.replacing: {_replacing(old, 'reindex')}; to keep it, go back to "
         f"{old.model or 'the old model'} with {old.dims} dims, {old.metric}, generation {old.generation}"
     )

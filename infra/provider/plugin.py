@@ -92,7 +92,7 @@ class Plugin(EngineProvider):
         inputs = dict(request.properties)
         plain = to_plain_map(inputs)
         if request.preview:
-            outputs = dict.fromkeys(resource.outputs, UNKNOWN) | _planned(resource, plain)
+            outputs = dict.fromkeys(resource.outputs, UNKNOWN) | _planned(resource, plain, None)
             return sdk.CreateResponse("", inputs | to_properties(outputs, resource.secrets))
         try:
             resource_id, outputs = await resource.create(call, _typed(resource, plain))
@@ -119,7 +119,7 @@ class Plugin(EngineProvider):
         kept = {key: old[key] for key in resource.outputs if key in old}
         plain = to_plain_map(inputs)
         if request.preview:
-            outputs = dict.fromkeys(resource.volatile, UNKNOWN) | _planned(resource, plain)
+            outputs = dict.fromkeys(resource.volatile, UNKNOWN) | _planned(resource, plain, to_plain_map(old))
             return sdk.UpdateResponse(kept | inputs | to_properties(outputs, resource.secrets))
         typed = _typed(resource, plain)
         try:
@@ -158,8 +158,8 @@ def _config_failures(old: Values, new: Values) -> list[CheckFailure]:
     ]
 
 
-def _planned(resource: Resource[Any], plain: Values) -> Values:
-    return {} if has_unknown(plain) else resource.planned(plain)
+def _planned(resource: Resource[Any], plain: Values, old: Values | None) -> Values:
+    return {} if has_unknown(plain) else resource.planned(plain, old)
 
 
 def _typed(resource: Resource[Any], plain: Values) -> Any:

@@ -136,7 +136,8 @@ def edited(migrations: dict[str, str], ledger: Ledger | None) -> Iterable[str]:
         if name in migrations and checksum(migrations[name]) != known:
             yield (
                 f"{name} was edited after it was applied (checksum {known[:12]} in the database, "
-                f"{checksum(migrations[name])[:12]} now): put the applied text back, and write a new file for the change"
+                f"{checksum(migrations[name])[:12]} now): put the applied text back, and write a new "
+                f"file for the change"
             )
 
 
@@ -166,7 +167,8 @@ async def read_ledger(call: Call, database: str) -> Ledger | None:
 
 
 async def apply(call: Call, new: MigrationInputs) -> list[str]:
-    """Apply the pending files in order, each in one transaction with its ledger entry; names in the ledger."""
+    """Apply the pending files in order, each in one transaction with its ledger entry; names in the "
+    "ledger."""
     database = new.database_id
     await d1.batch(call, database, "prepare the migration ledger", [(_LEDGER, ()), (_CHECKSUMS, ())])
     ledger = await read_ledger(call, database)
@@ -209,7 +211,8 @@ async def _apply_one(call: Call, database: str, name: str, sql: str) -> None:
 
 def _removed(names: list[str]) -> str:
     return (
-        f"{', '.join(names)} is missing now: migrations are only added. Put the file back; to undo what it did, "
+        f"{', '.join(names)} is missing now: migrations are only added. Put the file back; to undo what "
+        f"it did, "
         "write a new one"
     )
 

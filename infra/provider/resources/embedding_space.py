@@ -56,14 +56,13 @@ class EmbeddingSpace(Resource[SpaceInputs]):
             await _announce(call, wanted)
         return []
 
-    def planned(self, new: Values) -> Values:
+    def planned(self, new: Values, old: Values | None) -> Values:
         """The spaces that may exist, known at once."""
-        wish = Wish.of(new)
-        return {"spaces": [wish.space.key, *([wish.replaced.key] if wish.replaced else [])]}
+        return _spaces(new)
 
     async def create(self, call: Call, new: SpaceInputs) -> tuple[str, Values]:
         """Remember the space in the state."""
-        return new.owner, self.planned(new.model_dump(by_alias=True, exclude_none=True))
+        return new.owner, _spaces(new.model_dump(by_alias=True, exclude_none=True))
 
     async def read(self, call: Call, resource_id: str, state: Values) -> Found | None:
         """The state is all there is; an import makes no sense, since the config says the same."""
@@ -74,7 +73,12 @@ class EmbeddingSpace(Resource[SpaceInputs]):
 
     async def update(self, call: Call, resource_id: str, old: Values, new: SpaceInputs) -> Values:
         """Remember the change that the check has granted."""
-        return self.planned(new.model_dump(by_alias=True, exclude_none=True))
+        return _spaces(new.model_dump(by_alias=True, exclude_none=True))
+
+
+def _spaces(values: Values) -> Values:
+    wish = Wish.of(values)
+    return {"spaces": [wish.space.key, *([wish.replaced.key] if wish.replaced else [])]}
 
 
 async def _from_data(call: Call, new: SpaceInputs, wanted: Wish) -> Wish | None:
@@ -122,7 +126,8 @@ async def _unfinished(call: Call, new: SpaceInputs, deployed: Wish) -> Refusal |
         return None
     return Refusal(
         "replacing",
-        f"{missing:,} documents are not in generation {deployed.space.generation} yet, so the replacement can't "
+        f"{missing:,} documents are not in generation {deployed.space.generation} yet, so the "
+        f"replacement can't "
         "be finished",
         f"put {KEY}.replacing back and wait until /v1/stats shows none, or abort with the old values",
         deployed.replaced.index,

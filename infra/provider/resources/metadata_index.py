@@ -66,7 +66,8 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
             return []
         reason = (
             f"{new.property_name} is indexed as {before} in {new.index}, where {count:,} vectors live; as "
-            f"{new.index_type} none of them would be found. Use another field name, or the next embedding.generation"
+            f"{new.index_type} none of them would be found. Use another field name, or the next "
+            f"embedding.generation"
         )
         return [CheckFailure("indexType", reason)]
 

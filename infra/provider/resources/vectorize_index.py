@@ -64,7 +64,7 @@ class VectorizeIndex(Resource[IndexInputs]):
         found = await vectorize.get_index(call, new.name)
         return [CheckFailure("name", reason)] if found and (reason := _unfit(found, new)) else []
 
-    def planned(self, new: Values) -> Values:
+    def planned(self, new: Values, old: Values | None) -> Values:
         """The description, known at once."""
         return {"description": vectorize.description_of(new["owner"], new["generation"])}
 
@@ -124,7 +124,8 @@ def _changed(new: IndexInputs, old: Values) -> list[CheckFailure]:
     return [
         CheckFailure(
             key,
-            f"index {old.get('name')} can't change its {key} from {old[key]} to {wanted[key]}: an index never "
+            f"index {old.get('name')} can't change its {key} from {old[key]} to {wanted[key]}: an index "
+            f"never "
             "changes in place. A renamed stack, project or cf-rag:rag.name has to be named back; other dims "
             "or another metric need the next embedding.generation",
         )
@@ -138,13 +139,15 @@ def _unfit(found: vectorize.Index, new: IndexInputs) -> str | None:
     if (found.dims, found.metric) != (new.dims, new.metric):
         return (
             f"index {found.name} exists with {found.dims} dims and metric {found.metric}, not the wanted "
-            f"{new.dims} and {new.metric}: an index can't be converted. Delete it, or use another name or generation"
+            f"{new.dims} and {new.metric}: an index can't be converted. Delete it, or use another name "
+            f"or generation"
         )
     if found.description == vectorize.description_of(new.owner, new.generation) or new.adopt:
         return None
     owner = found.owner or f"something else (its description: {found.description!r})"
     return (
-        f"index {found.name} exists and belongs to {owner}, not to {new.owner}: set adopt on the resource, or "
+        f"index {found.name} exists and belongs to {owner}, not to {new.owner}: set adopt on the "
+        f"resource, or "
         f"`pulumi import` it, if it shall become this stack's"
     )
 
