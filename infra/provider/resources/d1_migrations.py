@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import field_validator
 
@@ -18,7 +19,7 @@ from infra.provider.base import Call, Change, CheckFailure, Found, Inputs, Resou
 from infra.provider.values import Values
 
 _NAME = re.compile(r"(\d+)[^/\\]*\.sql")
-# The ledger as wrangler makes it (workers-sdk, packages/wrangler/src/d1/migrations), so both tools can be used.
+# The ledger as wrangler makes it (workers-sdk, wrangler/src/d1/migrations), so both tools can be used.
 _LEDGER = (
     "CREATE TABLE IF NOT EXISTS d1_migrations(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, "
     "applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)"
@@ -79,13 +80,11 @@ class D1Migrations(Resource[MigrationInputs]):
 
     def compare(self, old: Values, new: Values) -> Iterator[Change]:
         """Files by name; one that the database has lost is a change as well."""
-        for change in changes_between(old.get("migrations"), new.get("migrations"), "migrations"):
-            yield change
+        yield from changes_between(old.get("migrations"), new.get("migrations"), "migrations")
         yield from changes_between(old.get("databaseId"), new.get("databaseId"), "databaseId")
-        if "applied" in old and isinstance(new.get("migrations"), dict):
-            if missing := [name for name in new["migrations"] if name not in old["applied"]]:
-                if all(name in old.get("migrations", {}) for name in missing):
-                    yield Change("applied", "update")
+        declared = set(old.get("migrations", {})) & set(_known(new.get("migrations")))
+        if declared - set(old.get("applied", declared)):
+            yield Change("applied", "update")
 
     async def create(self, call: Call, new: MigrationInputs) -> tuple[str, Values]:
         """Apply every file that the ledger does not hold."""
@@ -102,6 +101,10 @@ class D1Migrations(Resource[MigrationInputs]):
     async def update(self, call: Call, resource_id: str, old: Values, new: MigrationInputs) -> Values:
         """Apply the new files."""
         return {"applied": await apply(call, new)}
+
+
+def _known(migrations: Any) -> Iterable[str]:
+    return migrations if isinstance(migrations, dict) else ()
 
 
 def number_of(name: str) -> int:

@@ -135,7 +135,8 @@ async def _unfinished(call: Call, new: SpaceInputs, deployed: Wish) -> Refusal |
 
 
 async def _message(call: Call, refusal: Refusal) -> str:
-    return f"refused: {refusal.reason}{await _stake(call, refusal.at_stake)}. Nothing was touched: {refusal.way_out}."
+    stake = await _stake(call, refusal.at_stake)
+    return f"refused: {refusal.reason}{stake}. Nothing was touched: {refusal.way_out}."
 
 
 async def _stake(call: Call, index: str | None) -> str:

@@ -1,4 +1,4 @@
-"""`SpaceActivation`: tells the data which space it should be in, and starts the sweep that brings it there."""
+"""`SpaceActivation`: tells the data which space it should be in, and starts the sweep to it."""
 
 from __future__ import annotations
 

@@ -52,8 +52,10 @@ class WorkerVersion(Resource[VersionInputs]):
     model = VersionInputs
     outputs = ("versionId", "number")
     replace_on: ClassVar[frozenset[str]] = frozenset(
-        ("workerId", "worker", "bundle", "bindings", "message", "tag", "cpuMs")
-        + ("manifest", "mainModule", "compatibilityDate", "compatibilityFlags")
+        {
+            *("workerId", "worker", "bundle", "bindings", "message", "tag", "cpuMs"),
+            *("manifest", "mainModule", "compatibilityDate", "compatibilityFlags"),
+        }
     )
     uncompared: ClassVar[frozenset[str]] = frozenset({"upload"})
 
