@@ -38,7 +38,9 @@ def bad_input(problem: str) -> AiError:
 
 
 def context_exceeded(tokens: int, limit: int) -> AiError:
-    problem = f"The estimated number of input tokens ({tokens}) exceeded this model context window limit ({limit})."
+    problem = (
+        f"The estimated number of input tokens ({tokens}) exceeded this model context window limit ({limit})."
+    )
     return AiError(413, 5021, problem)
 
 

@@ -86,10 +86,7 @@ class Matrix:
             return []
         scores = self._scores(query, rows)
         keys = -scores if self.metric == "cosine" else scores
-        if len(rows) > top_k:
-            best = np.argpartition(keys, top_k - 1)[:top_k]
-        else:
-            best = np.arange(len(rows))
+        best = np.argpartition(keys, min(top_k, len(rows)) - 1)[:top_k]
         found = [(float(keys[at]), self._ids[rows[at]], float(scores[at])) for at in best]
         return [Scored(name, score) for _, name, score in sorted(found)]
 

@@ -74,7 +74,9 @@ class _Api:
     async def list_indexes(self, _: Request) -> JSONResponse:
         found = await run_in_threadpool(self._service.list_indexes)
         count = len(found)
-        return ok(found, result_info={"count": count, "page": 1, "per_page": max(count, 1), "total_count": count})
+        return ok(
+            found, result_info={"count": count, "page": 1, "per_page": max(count, 1), "total_count": count}
+        )
 
     async def get(self, request: Request) -> JSONResponse:
         return await self._answer(self._service.describe_index, request.path_params["name"])

@@ -19,6 +19,7 @@ from local.vectorize.objects import JsonObject, floats, index_object, iso, match
 from local.vectorize.store import IndexRow, MetadataIndexRow, Mutation, VectorStore
 from local.vectorize.vectors import VectorRow, WriteOp, check_id, rows
 
+
 class VectorizeService:
     """All indexes of the account, in the SQLite file `path`.
 
@@ -52,6 +53,9 @@ class VectorizeService:
             index = self._index(name)
             self._store.delete(index.uid)
             self._matrices.pop(index.uid, None)
+
+    def has_index(self, name: str) -> bool:
+        return self._store.index(name) is not None
 
     def describe_index(self, name: str) -> JsonObject:
         return index_object(self._index(name))

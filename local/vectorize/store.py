@@ -76,7 +76,10 @@ class MetadataIndexRow(NamedTuple):
     seq: int
 
 
-_INDEX = "SELECT uid, name, description, dimensions, metric, created_on, processed_mutation, processed_at FROM indexes"
+_INDEX = (
+    "SELECT uid, name, description, dimensions, metric, created_on, processed_mutation, processed_at"
+    " FROM indexes"
+)
 _VECTOR = "SELECT id, namespace, metadata, vals, seq FROM vectors WHERE uid = ?"
 
 
