@@ -92,7 +92,7 @@ def _add(table: Table, column: Column[object]) -> str:
     return f"ALTER TABLE {table.name} ADD COLUMN {_one_line(str(CreateColumn(column).compile(dialect=_DIALECT)))}"
 
 
-_DIALECT = sqlite.dialect()  # type: ignore[no-untyped-call]
+_DIALECT = sqlite.dialect()
 
 
 def _indexes(table: Table) -> list[Index]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Executable,
     and_,
     bindparam,
     case,
@@ -30,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.sql.expression import ClauseElement
 
 from infra.bundle.tables import API_KEYS, DOCUMENTS, META
 
@@ -40,12 +40,12 @@ _ROW = [_D[name] for name in DOCUMENTS.c.keys() if name not in ("next_hash", "ne
 
 @dataclass(frozen=True)
 class Statement:
-    expression: Executable
+    expression: ClauseElement
     params: tuple[str, ...]
 
     def sql(self) -> str:
         """One line of SQL with ?1, ?2 … in the order of `params`."""
-        compiled = self.expression.compile(dialect=sqlite.dialect(paramstyle="named"))  # type: ignore[no-untyped-call]
+        compiled = self.expression.compile(dialect=sqlite.dialect(paramstyle="named"))
 
         def placed(match: re.Match[str]) -> str:
             name = match[1]
@@ -68,7 +68,11 @@ def _param(name: str) -> Any:
     return bindparam(name, type_=types.Text())
 
 
-_NOW, _MODEL, _CUT = bindparam("now", type_=types.Integer()), _param("model"), bindparam("cut", type_=types.Integer())
+_NOW, _MODEL, _CUT = (
+    bindparam("now", type_=types.Integer()),
+    _param("model"),
+    bindparam("cut", type_=types.Integer()),
+)
 _EACH = func.json_each(_param("items")).table_valued("value", name="each")
 
 
@@ -89,7 +93,7 @@ def _items_of(key: str = "id") -> Any:
     return select(_EACH.c.value if key == "" else _item(key)).select_from(_EACH)
 
 
-def _claim(forced: bool) -> Executable:
+def _claim(forced: bool) -> ClauseElement:
     """Claim documents for writing; a row comes back for each that has to be written, none for the unchanged."""
     rows = select(_item("id"), _NOW, _item("hash"), _NOW, _item("active")).select_from(_EACH).where(true())
     statement = insert(DOCUMENTS).from_select(["id", "seq", "pending_hash", "pending_at", "active"], rows)
@@ -107,7 +111,9 @@ def _claim(forced: bool) -> Executable:
         index_elements=[_D.id],
         set_={
             "seq": _D.seq + 1,
-            "pending_hash": case((alone, new.pending_hash), else_=literal_column("'+'").concat(new.pending_hash)),
+            "pending_hash": case(
+                (alone, new.pending_hash), else_=literal_column("'+'").concat(new.pending_hash)
+            ),
             "pending_at": new.pending_at,
             "embed_model": case((_D.embed_model == _MODEL, _D.embed_model), else_=null()),
             "next_hash": null(),
@@ -117,7 +123,7 @@ def _claim(forced: bool) -> Executable:
     ).returning(*_ROW)
 
 
-def _commit() -> Executable:
+def _commit() -> ClauseElement:
     """Write down what the claims have written; a claim whose id does not come back has lost."""
     return (
         update(DOCUMENTS)
@@ -140,7 +146,7 @@ def _commit() -> Executable:
     )
 
 
-def _lost() -> Executable:
+def _lost() -> ClauseElement:
     """Leave a mark on documents whose commit lost, so that they are verified whatever happens to the message."""
     statement = insert(DOCUMENTS).from_select(
         ["id", "seq", "active", "pending_hash", "pending_at", "deleted_at"],
@@ -158,7 +164,7 @@ def _lost() -> Executable:
     )
 
 
-def _release() -> Executable:
+def _release() -> ClauseElement:
     """Give up claims of which nothing has been written."""
     contested = _contested(_D.pending_hash)
     return (
@@ -171,12 +177,14 @@ def _release() -> Executable:
     )
 
 
-def _release_new() -> Executable:
-    never = and_(_D.content_hash.is_(None), _D.indexed_at.is_(None), _D.deleted_at.is_(None), _D.lease_at.is_(None))
+def _release_new() -> ClauseElement:
+    never = and_(
+        _D.content_hash.is_(None), _D.indexed_at.is_(None), _D.deleted_at.is_(None), _D.lease_at.is_(None)
+    )
     return delete(DOCUMENTS).where(_same_claims(), never, ~_contested(_D.pending_hash))
 
 
-def _tombstone() -> Executable:
+def _tombstone() -> ClauseElement:
     """Mark ids as deleted, known or not; an earlier tombstone keeps its time."""
     rows = select(_EACH.c.value, _NOW, literal_column("0"), _NOW).select_from(_EACH).where(true())
     statement = insert(DOCUMENTS).from_select(["id", "seq", "active", "deleted_at"], rows)
@@ -185,38 +193,41 @@ def _tombstone() -> Executable:
         set_={
             "seq": _D.seq + 1,
             "deleted_at": func.coalesce(_D.deleted_at, statement.excluded.deleted_at),
-            **{name: null() for name in ("content_hash", "embed_model", "schema_rev", "next_hash", "next_model")},
+            **{
+                name: null()
+                for name in ("content_hash", "embed_model", "schema_rev", "next_hash", "next_model")
+            },
         },
     ).returning(*_ROW)
 
 
-def _drop() -> Executable:
+def _drop() -> ClauseElement:
     """Forget tombstones that have reached the index, unless a write begun before may still arrive there."""
     settled = or_(_D.pending_at.is_(None), _D.pending_at < _CUT)
     return delete(DOCUMENTS).where(_same_claims(), _D.deleted_at.is_not(None), settled)
 
 
-def _rows() -> Executable:
+def _rows() -> ClauseElement:
     return select(*_ROW).where(_D.id.in_(_items_of("")))
 
 
-def _list() -> Executable:
+def _list() -> ClauseElement:
     page = select(*_ROW).where(_D.id > _param("after"), _D.deleted_at.is_(None))
     return page.order_by(_D.id).limit(bindparam("most", type_=types.Integer()))
 
 
-def _counts() -> Executable:
+def _counts() -> ClauseElement:
     """Documents by the fingerprint of their vectors."""
     pending = func.sum(case((or_(_D.pending_at.is_not(None), _D.content_hash.is_(None)), 1), else_=0))
     grouped = select(_D.embed_model, func.count().label("documents"), pending.label("pending"))
     return grouped.where(_D.deleted_at.is_(None)).group_by(_D.embed_model).order_by(_D.embed_model)
 
 
-def _meta() -> Executable:
+def _meta() -> ClauseElement:
     return select(_M.key, _M.value)
 
 
-def _state() -> Executable:
+def _state() -> ClauseElement:
     """All of `meta`, and three rows more that say whether there is something to repair, embed or rewrite."""
 
     def flag(name: str, *conditions: ColumnElement[bool]) -> Any:
@@ -242,12 +253,12 @@ def _state() -> Executable:
     )
 
 
-def _meta_put() -> Executable:
+def _meta_put() -> ClauseElement:
     statement = insert(META).values(key=_param("key"), value=_param("value"))
     return statement.on_conflict_do_update(index_elements=[_M.key], set_={"value": statement.excluded.value})
 
 
-def _meta_swap() -> Executable:
+def _meta_swap() -> ClauseElement:
     """Compare and set: a row comes back if the value was still the old one."""
     return (
         update(META)
@@ -257,13 +268,13 @@ def _meta_swap() -> Executable:
     )
 
 
-def _meta_begin() -> Executable:
+def _meta_begin() -> ClauseElement:
     """Set what has no value yet; a row comes back if this call has set it."""
     statement = insert(META).values(key=_param("key"), value=_param("value"))
     return statement.on_conflict_do_nothing(index_elements=[_M.key]).returning(_M.key)
 
 
-def _meta_add() -> Executable:
+def _meta_add() -> ClauseElement:
     # Numbers reach D1 as floats.
     amount = cast(bindparam("amount", type_=types.Integer()), types.Integer())
     statement = insert(META).values(key=_param("key"), value=cast(amount, types.Text()))
@@ -271,18 +282,18 @@ def _meta_add() -> Executable:
     return statement.on_conflict_do_update(index_elements=[_M.key], set_={"value": total})
 
 
-def _key_add() -> Executable:
+def _key_add() -> ClauseElement:
     names = ("id", "hash", "name", "scopes", "created_at", "expires_at")
     return insert(API_KEYS).values({name: _param(name) for name in names})
 
 
-def _key_revoke() -> Executable:
+def _key_revoke() -> ClauseElement:
     first = func.coalesce(_K.revoked_at, _NOW)
     public = [column for column in _K if column.name != "hash"]
     return update(API_KEYS).values(revoked_at=first).where(_K.id == _param("id")).returning(*public)
 
 
-def _sql(make: Callable[[], Executable], *params: str) -> Statement:
+def _sql(make: Callable[[], ClauseElement], *params: str) -> Statement:
     return Statement(make(), params)
 
 

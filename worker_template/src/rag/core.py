@@ -1,0 +1,161 @@
+"""What the service does, for HTTP, MCP, RPC and the queue alike: values in, values or Problems out."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
+
+from rag import embedder, ingest, model_state, store, vectors
+from rag.bindings import Bindings
+from rag.document import stored
+from rag.errors import Problem, invalid_value, unknown_document
+from rag.logs import log
+from rag.schemas import (
+    Counts,
+    DeleteResult,
+    Doc,
+    DocList,
+    DocState,
+    Document,
+    Hit,
+    IngestResult,
+    SearchRequest,
+    SearchResponse,
+    Stats,
+)
+
+
+async def ingest_docs(b: Bindings, docs: Sequence[Document], *, source: str) -> list[IngestResult | Problem]:
+    """Store documents; for each, in order, whether it was indexed or skipped, or its problem.
+
+    Unchanged content that has the wanted embedding is skipped. Raises Problem where the service as a whole can't take
+    documents (`dims_mismatch`).
+    """
+    state = await model_state.ensure(b)
+    results = await ingest.ingest(b, state, list(docs))
+    failed = sum(isinstance(result, Problem) for result in results)
+    log("info", "ingest", source=source, documents=len(results), failed=failed)
+    return results
+
+
+async def search_docs(b: Bindings, request: SearchRequest) -> SearchResponse:
+    """The documents nearest in meaning to the query that satisfy every condition, best first. Raises Problem."""
+    state = await model_state.ensure(b)
+    model_state.refuse_unready(state, request.filter)
+    any_of = vectors.filters(request.filter, request.tags, request.active)
+    vector = await embedder.embed_query(b.ai, state.model, request.query)
+    matches = await vectors.query(b.vectorize, vector, request.top_k, any_of)
+    return SearchResponse(hits=[_hit(match) for match in matches])
+
+
+def _hit(match: vectors.Record) -> Hit:
+    found = stored(match.metadata)
+    return Hit(
+        id=match.id,
+        score=match.score,
+        title=found.title,
+        body=found.body,
+        tags=found.tags,
+        metadata=found.metadata,
+        active=found.active,
+    )
+
+
+async def get_doc(b: Bindings, doc_id: str) -> Doc:
+    """A document with its content; without, and `indexing`, as long as that can't be seen. Raises Problem (404)."""
+    await model_state.ensure(b)
+    rows, found = await asyncio.gather(store.rows(b.db, [doc_id]), vectors.get(b.vectorize, [doc_id]))
+    row = rows.get(doc_id)
+    if row is None or row.deleted_at is not None:
+        raise unknown_document(doc_id)
+    return _doc(row, found.get(doc_id))
+
+
+def _doc(row: store.Row, record: vectors.Record | None) -> Doc:
+    state = _state(row).model_dump()
+    if record is None or record.content_hash != row.content_hash:
+        return Doc(**{**state, "state": "indexing"})
+    found = stored(record.metadata)
+    return Doc(
+        **{**state, "state": "indexed"},
+        title=found.title,
+        body=found.body,
+        tags=found.tags,
+        metadata=found.metadata,
+    )
+
+
+def _state(row: store.Row) -> DocState:
+    known = row.content_hash is not None and not row.in_flight(store.now_ms())
+    return DocState.model_validate(
+        {
+            "id": row.id,
+            "state": "indexed" if known else "indexing",
+            "active": row.active,
+            "content_hash": row.content_hash,
+            "embed_model": _model_name(row.embed_model),
+            "indexed_at": row.indexed_at,
+        }
+    )
+
+
+def _model_name(fingerprint: str | None) -> str | None:
+    return fingerprint.removeprefix("!").partition("#")[0] if fingerprint else None
+
+
+async def list_docs(b: Bindings, cursor: str | None, limit: int, content: bool) -> DocList:
+    """A page of documents by id, with content if asked for. Raises Problem (422) for a cursor that is none of ours."""
+    await model_state.ensure(b)
+    rows = await store.page(b.db, _after(cursor), limit + 1)
+    shown = rows[:limit]
+    documents: list[Doc | DocState] = [_state(row) for row in shown]
+    if content and shown:
+        found = await vectors.get(b.vectorize, [row.id for row in shown])
+        documents = [_doc(row, found.get(row.id)) for row in shown]
+    return DocList(documents=documents, cursor=_cursor(shown[-1].id) if len(rows) > limit else None)
+
+
+def _cursor(doc_id: str) -> str:
+    return base64.urlsafe_b64encode(doc_id.encode()).decode().rstrip("=")
+
+
+def _after(cursor: str | None) -> str:
+    if cursor is None:
+        return ""
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise invalid_value("cursor: take it from the page before, or leave it out", field="cursor") from None
+
+
+async def delete_docs(b: Bindings, ids: Sequence[str]) -> list[DeleteResult]:
+    """Delete documents everywhere; in order, whether there was one. Ids without a known row are deleted too."""
+    await model_state.ensure(b)
+    rows, known = await store.tombstone(b.db, ids)
+    await ingest.wait_for_sweep(rows)
+    spaces = [space for space in (b.vectorize, b.vectorize_next) if space is not None]
+    await asyncio.gather(*(vectors.delete(space, ids) for space in spaces))
+    await store.drop(b.db, rows)
+    return [DeleteResult(id=each, status="deleted" if each in known else "missing") for each in ids]
+
+
+async def get_stats(b: Bindings) -> Stats:
+    """State of the vector space and what is in it, also where that state is a mismatch."""
+    state = await model_state.current(b)
+    counted = await store.counts(b.db)
+    by_model = {_model_name(model) or "unknown": 0 for model, _, _ in counted}
+    for model, documents, _ in counted:
+        by_model[_model_name(model) or "unknown"] += documents
+    return Stats(
+        state=state.status,
+        model=state.model.name,
+        dims=state.model.dims,
+        generation=b.vars.generation,
+        documents=Counts(
+            total=sum(documents for _, documents, _ in counted),
+            pending=sum(pending for _, _, pending in counted),
+            by_model=by_model,
+        ),
+        repairs=int(state.meta.get("repairs", 0)),
+        advice=state.advice,
+    )
