@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cfrag.errors import DemoFailed, Unreachable
+from cfrag.local_stack import LocalStack, with_salt
+from cfrag.pulumi_env import LocalApi, pulumi_env
+
+API = LocalApi("http://127.0.0.1:1/client/v4", "t" * 40, "a" * 32)
+URL = "http://127.0.0.1:20000"
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> LocalStack:
+    return LocalStack(tmp_path, pulumi_env(tmp_path, API))
+
+
+def configure(stack: LocalStack) -> None:
+    stack.configure(api_token=API.token, account_id=API.account_id, url=URL)
+
+
+def test_the_real_cli_keeps_the_secrets_of_the_stack_encrypted(stack: LocalStack) -> None:
+    stack.create()
+    configure(stack)
+    written = stack.config_path.read_text()
+    assert API.token not in written
+    assert stack.internal_secret not in written
+    config = yaml.safe_load(written)["config"]
+    assert config["cf-rag:accountId"] == API.account_id
+    assert config["cf-rag:url"] == URL
+    assert stack.run("config", "get", "cf-rag:internalApiSecret").strip() == stack.internal_secret
+
+
+def test_doing_it_again_changes_nothing(stack: LocalStack) -> None:
+    stack.create()
+    configure(stack)
+    before = stack.config_path.read_text()
+    stack.create()
+    configure(stack)
+    assert stack.config_path.read_text() == before
+
+
+def test_a_persons_changes_to_the_config_stay(stack: LocalStack) -> None:
+    stack.create()
+    stack.config_path.write_text(stack.config_path.read_text().replace("name: pydocs", "name: mine"))
+    stack.create()
+    configure(stack)
+    assert stack.worker_name == "mine-local-worker"
+
+
+def test_a_lost_config_file_is_named_with_the_way_out(stack: LocalStack) -> None:
+    stack.create()
+    stack.config_path.unlink()
+    with pytest.raises(DemoFailed, match=r"Pulumi.local.yaml is gone, .*start anew: make stop"):
+        stack.create()
+
+
+def test_a_config_file_left_of_an_older_stack_is_used_without_its_secrets(
+    stack: LocalStack, tmp_path: Path
+) -> None:
+    stack.create()
+    configure(stack)
+    other_home = tmp_path / "other"
+    other_home.mkdir()
+    other = LocalStack(other_home, pulumi_env(other_home, API))
+    other.config_path.write_text(stack.config_path.read_text().replace("name: pydocs", "name: mine"))
+    other.create()
+    configure(other)
+    assert other.worker_name == "mine-local-worker"
+    assert other.run("config", "get", "cf-rag:internalApiSecret").strip() == other.internal_secret
+
+
+def test_without_a_cli_the_command_that_gets_one_is_named(stack: LocalStack) -> None:
+    stack.environment["PATH"] = "/nowhere"
+    with pytest.raises(Unreachable, match="run: make setup"):
+        stack.create()
+
+
+def test_a_new_config_keeps_what_the_template_explains() -> None:
+    assert with_salt("# why\nconfig: {}\n", "v1:x") == "encryptionsalt: v1:x\n# why\nconfig: {}\n"
