@@ -1,8 +1,13 @@
 """What tests of every area share."""
 
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests import deployed as deployment
+from tests.deployed import Deployed
 
 
 @pytest.fixture
@@ -12,3 +17,17 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder that all processes of this test run have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if hasattr(request.config, "workerinput") else base
+
+
+@pytest.fixture(scope="session")
+def deployed(run_folder: Path) -> Iterator[Deployed]:
+    """The demo's stack, deployed by the real Pulumi CLI and filled with its corpus."""
+    with deployment.shared(run_folder) as running:
+        yield running

@@ -1,0 +1,5 @@
+"""`python -m cfrag` is the same as the console script."""
+
+from cfrag.main import run
+
+run()
