@@ -170,8 +170,7 @@ async def read_ledger(call: Call, database: str) -> Ledger | None:
 
 
 async def apply(call: Call, new: MigrationInputs) -> list[str]:
-    """Apply the pending files in order, each in one transaction with its ledger entry; names in the "
-    "ledger."""
+    """Apply the pending files in order, each in one transaction with its entry in the ledger."""
     database = new.database_id
     await d1.batch(call, database, "prepare the migration ledger", [(_LEDGER, ()), (_CHECKSUMS, ())])
     ledger = await read_ledger(call, database)

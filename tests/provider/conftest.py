@@ -1,0 +1,33 @@
+"""One local Cloudflare for the tests of the providers, and Pulumi projects on it."""
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.provider.support import LocalCloudflare, Project, plugin_home
+
+
+@pytest.fixture(scope="session")
+def cloudflare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloudflare]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    running = LocalCloudflare.start(tmp_path_factory.mktemp("cloudflare"), port)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def new_project(
+    tmp_path_factory: pytest.TempPathFactory, cloudflare: LocalCloudflare
+) -> Callable[[str], Project]:
+    """Makes a project with an empty stack."""
+    home = plugin_home(tmp_path_factory.mktemp("home"), cloudflare)
+
+    def create(name: str) -> Project:
+        folder: Path = tmp_path_factory.mktemp(name) / "project"
+        return Project.create(folder, cloudflare, home)
+
+    return create
