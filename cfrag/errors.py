@@ -40,4 +40,6 @@ def exit_code(error: CfragError) -> Exit:
         return Exit.SOME_FAILED
     if isinstance(error, Unreachable):
         return Exit.UNREACHABLE
-    return Exit.REFUSED if isinstance(error, Refused) else Exit.BAD_INPUT
+    if isinstance(error, Refused):
+        return Exit.UNREACHABLE if error.status >= 500 else Exit.REFUSED
+    return Exit.BAD_INPUT

@@ -143,7 +143,11 @@ def test_a_missing_setting_is_named(
 
 @pytest.mark.parametrize(
     ("answer", "code"),
-    [(Answer(401, {"title": "No valid credentials"}), 4), (Answer(200, b"<html>"), 3)],
+    [
+        (Answer(401, {"title": "No valid credentials"}), 4),
+        (Answer(500, {"title": "Internal error"}), 3),
+        (Answer(200, b"<html>"), 3),
+    ],
 )
 def test_exit_codes_tell_refused_from_unreachable(
     as_user: ScriptedService, capsys: Output, answer: Answer, code: int
