@@ -5,6 +5,9 @@ import { exitWithParent, trackWorkerd } from "./lifecycle.mjs";
 import { forwardLogs, logLine } from "./logs.mjs";
 import { BRIDGE, cellOptions } from "./options.mjs";
 
+/** An orderly stop may take this long; then workerd is killed. */
+const STOP_MS = 3000;
+
 /** miniflare's own messages, as log lines of no particular Worker. */
 class CellLog extends Log {
   log(message) {
@@ -26,10 +29,15 @@ async function start(cellFile) {
   });
   const stop = async (code) => {
     workerd.release();
+    setTimeout(() => process.exit(code), STOP_MS);
     await miniflare.dispose().catch(() => {});
+    workerd.dismiss();
     process.exit(code);
   };
-  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => stop(0));
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) {
+    // miniflare's own handler exits at once, with the signal's code.
+    process.removeAllListeners(signal).on(signal, () => stop(0));
+  }
   exitWithParent(() => stop(0));
   await miniflare.ready;
   workerd.onExit(() => {

@@ -21,6 +21,7 @@ export function exitWithParent(stop) {
 export function trackWorkerd() {
   let workerd;
   let guard;
+  let released = false;
   diagnostics.subscribe("child_process", ({ process: child }) => {
     child.once("spawn", () => {
       if (!child.spawnargs.includes("serve")) return;
@@ -28,17 +29,16 @@ export function trackWorkerd() {
       guard?.kill("SIGKILL");
       guard = spawn("/bin/sh", ["-c", 'read _; kill -9 "$1" 2>/dev/null', "workerd-guard", String(child.pid)], {
         stdio: ["pipe", "ignore", "ignore"],
-        detached: false,
       });
       guard.unref();
     });
   });
   return {
     pid: () => workerd?.pid,
-    onExit: (stopped) => workerd?.once("exit", stopped),
-    release() {
-      workerd?.removeAllListeners("exit");
-      guard?.kill("SIGKILL");
-    },
+    onExit: (stopped) => workerd?.once("exit", () => !released && stopped()),
+    /** The end of workerd is expected from now on. */
+    release: () => (released = true),
+    /** Call after workerd has ended: nothing is left to kill. */
+    dismiss: () => guard?.kill("SIGKILL"),
   };
 }

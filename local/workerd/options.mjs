@@ -67,7 +67,7 @@ async function userWorker(cell, worker) {
     compatibilityFlags: python ? pythonFlags(worker) : worker.compatibilityFlags ?? [],
     ...(python ? { unsafeEvalBinding: "__UNSAFE_EVAL" } : {}),
     unsafeDirectSockets: [{ host: worker.host ?? "127.0.0.1", port: worker.port }],
-    ...bindings(worker),
+    ...bindings(cell, worker),
   };
 }
 
@@ -93,13 +93,13 @@ function entrypoints(cell, name) {
 
 const isNamed = (entrypoint) => entrypoint && entrypoint !== "default" && entrypoint !== "Default";
 
-function bindings(worker) {
+function bindings(cell, worker) {
   const options = { bindings: {}, serviceBindings: {}, ratelimits: {}, unsafeBindings: [] };
-  for (const binding of worker.bindings) addBinding(options, worker, binding);
+  for (const binding of worker.bindings) addBinding(options, cell, worker, binding);
   return options;
 }
 
-function addBinding(options, worker, binding) {
+function addBinding(options, cell, worker, binding) {
   const { type, name } = binding;
   switch (type) {
     case "plain_text":
@@ -114,6 +114,9 @@ function addBinding(options, worker, binding) {
       return;
     case "service": {
       const entrypoint = isNamed(binding.entrypoint) ? binding.entrypoint : undefined;
+      if (!cell.workers.some((other) => other.name === binding.service)) {
+        throw new Error(`Worker "${worker.name}": binding "${name}" is to the Worker "${binding.service}", which is not in this cell`);
+      }
       options.serviceBindings[name] = { name: binding.service, entrypoint };
       return;
     }

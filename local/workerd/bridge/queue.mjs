@@ -2,17 +2,22 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { ApiError, callApi } from "./api.mjs";
 
+/** What `send` resolves to has these, also where the local API doesn't tell them. */
+const UNKNOWN_METRICS = { backlogCount: 0, backlogBytes: 0, oldestMessageTimestamp: 0 };
+
+/** Cloudflare's number for an error without one. */
+const UNKNOWN_ERROR = 15000;
+
 export class Queue extends WorkerEntrypoint {
   async fetch(request) {
     const { worker, queue } = this.ctx.props;
     try {
       const messages = await sent(request);
       const ok = await callApi(this.env, worker, `queue/${encodeURIComponent(queue)}/send`, { messages });
-      return Response.json(ok ?? {});
+      return Response.json({ metadata: { metrics: ok?.metadata?.metrics ?? UNKNOWN_METRICS } });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      // The class puts nothing but the status text into its error.
-      return new Response(error.message, { status: 400, statusText: error.message.replace(/\s+/g, " ") });
+      return failure(error);
     }
   }
 }
@@ -46,3 +51,10 @@ function message(contentType, bytes, delaySeconds) {
 
 const fromBase64 = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
 const toBase64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+
+/** The class makes `<cause> (<code>)` of these headers, which carry printable ASCII only. */
+function failure({ message, code = UNKNOWN_ERROR }) {
+  const cause = message.replace(/[^\x20-\x7e]+/g, " ");
+  const headers = { "CF-Queues-Error-Code": String(code), "CF-Queues-Error-Cause": cause };
+  return new Response(message, { status: 400, headers });
+}

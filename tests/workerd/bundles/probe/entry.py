@@ -124,7 +124,7 @@ class Default(WorkerEntrypoint):
 
 class RagEntrypoint(WorkerEntrypoint):
     async def search(self, request: Any, extra: Any = None) -> Any:
-        first = await self.env.DB.prepare("SELECT ? AS query, NULL AS nothing").bind(request["query"]).first()
+        first = await self.env.DB.prepare("SELECT ? AS query, NULL AS none").bind(request["query"]).first()
         return {"hits": [first], "topK": request.get("topK"), "extra": extra}
 
     def version(self) -> str:

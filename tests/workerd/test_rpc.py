@@ -1,0 +1,43 @@
+"""Calls between Workers: named Python entrypoints from JavaScript and from Python."""
+
+import pytest
+
+from tests.workerd.support import Cell, Shop, StartCell, callers, probe
+
+
+@pytest.fixture(scope="module")
+def cell(start_cell: StartCell, shop: Shop) -> Cell:
+    return start_cell(probe(shop), *callers(shop))
+
+
+def test_javascript_gets_plain_objects(cell: Cell) -> None:
+    assert cell.get("caller", "/search") == {
+        "hits": [{"query": "from JavaScript", "none": None}],
+        "topK": 3,
+        "extra": [1, None],
+    }
+
+
+def test_python_gets_plain_objects(cell: Cell) -> None:
+    assert cell.get("neighbour", "/") == {
+        "found": {"hits": [{"query": "from Python", "none": None}], "topK": 2, "extra": [1, None]},
+        "version": "plain",
+    }
+
+
+def test_method_that_is_not_a_coroutine_can_be_called(cell: Cell) -> None:
+    assert cell.get("caller", "/version") == "plain"
+
+
+@pytest.mark.parametrize("caller", ["caller", "neighbour"])
+def test_default_entrypoint_is_fetched(cell: Cell, caller: str) -> None:
+    assert cell.get(caller, "/fetch") == {"ok": True}
+
+
+def test_exception_reaches_the_caller_and_the_log(cell: Cell) -> None:
+    assert "ValueError: the method fails" in cell.get("caller", "/fails")["error"]
+    assert cell.logged("ValueError: the method fails")["worker"] == "probe"
+
+
+def test_missing_method_is_named(cell: Cell) -> None:
+    assert "Method missing does not exist" in cell.get("caller", "/missing")["error"]
