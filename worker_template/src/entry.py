@@ -50,7 +50,7 @@ class RagEntrypoint(WorkerEntrypoint):
     async def ingest(self, document: Any) -> Any:
         return await rpc.ingest(Bindings.from_env(self.env), document)
 
-    async def ingestBatch(self, documents: Any) -> Any:  # noqa: N802
+    async def ingestBatch(self, documents: Any) -> Any:
         return await rpc.ingest_batch(Bindings.from_env(self.env), documents)
 
     async def search(self, request: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -34,14 +35,19 @@ def build() -> FastAPI:
         generate_unique_id_function=operation_id,
         exception_handlers={HTTPException: raise_through, RequestValidationError: raise_through},
     )
-    api.include_router(service.health)
+    routers = [service.health]
     if AUTH_MODE != "service":
-        for routes in (service.routes, documents.routes, search.routes):
-            api.include_router(routes)
-    api.add_middleware(Edge)
+        routers += [service.routes, documents.routes, search.routes]
+    for router in routers:
+        api.include_router(router)
+    api.add_middleware(Edge, routes=_routes(routers))
     if CORS_ORIGINS:
         _allow_origins(api)
     return api
+
+
+def _routes(routers: list[APIRouter]) -> list[APIRoute]:
+    return [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
 
 
 def _allow_origins(api: FastAPI) -> None:

@@ -4,9 +4,11 @@ import json
 import re
 from time import perf_counter
 from typing import Any
+from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -55,15 +57,17 @@ def problem_response(problem: Problem, request_id: str) -> Response:
 class Edge:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, routes: list[APIRoute]) -> None:
         self.app = app
+        self.routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        exchange = _Exchange(scope, send)
+        exchange = _Exchange(scope, send, self.routes)
         try:
+            _check_path(scope)
             await self.app(scope, receive, exchange.send)
         except Exception as error:
             await exchange.fail(error, receive)
@@ -74,8 +78,9 @@ class Edge:
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
+    def __init__(self, scope: Scope, send: Send, routes: list[APIRoute]) -> None:
         self.scope = scope
+        self._routes = routes
         self._send = send
         self._began = perf_counter()
         self._timing = timing.start()
@@ -98,12 +103,19 @@ class _Exchange:
 
     async def fail(self, error: Exception, receive: Receive) -> None:
         problem = problem_of(error)
+        if problem.type == "method-not-allowed":
+            problem.headers["Allow"] = ", ".join(sorted(self._methods()))
         self.problem = problem.type
         if problem.type == "internal":
             logs.log_exception("unexpected error", error)
         if self.status is not None:  # The answer is under way: nothing can be said any more.
             raise error
         await problem_response(problem, self.id)(self.scope, receive, self.send)
+
+    def _methods(self) -> set[str]:
+        """Methods of every route with this path: the framework names those of the first."""
+        matching = [route for route in self._routes if route.path_regex.match(self.scope["path"])]
+        return {method for route in matching for method in route.methods or ()}
 
     def log(self) -> None:
         fields: dict[str, Any] = {
@@ -124,6 +136,15 @@ def _request_id(scope: Scope) -> str:
     # cf-ray is set by Cloudflare itself; anything that doesn't look like one is not taken over.
     ray = next((value for name, value in scope["headers"] if name == b"cf-ray"), b"")
     return ray.decode() if _RAY.fullmatch(ray) else uuid4().hex
+
+
+def _check_path(scope: Scope) -> None:
+    # Percent-encoded bytes that are no UTF-8 have been replaced: two different ids would look the same.
+    if "\ufffd" in scope["path"]:
+        try:
+            unquote_to_bytes(scope["raw_path"]).decode()
+        except UnicodeDecodeError:
+            raise Problem("invalid-request", "the path is not UTF-8") from None
 
 
 def _route(scope: Scope) -> str | None:

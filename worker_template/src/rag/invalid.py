@@ -15,6 +15,7 @@ _MOST_ERRORS = 10
 # Where pydantic speaks of Python instead of JSON.
 _MESSAGES = {
     "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
     "dict_type": "must be an object",
     "list_type": "must be an array",
     "bool_type": "must be true or false",
@@ -55,7 +56,7 @@ def _sentence(error: ErrorDetails, location: list[str | int], field: str) -> str
     if error["type"] == "extra_forbidden":
         return _unknown(location, field)
     if error["type"] == "missing":
-        return f"{field} is missing"
+        return f"{field or 'the body'} is missing"
     message = _MESSAGES.get(error["type"]) or error["msg"][:1].lower() + error["msg"][1:]
     value = _shown_value(error, location)
     return f"{field or 'the body'}{value}: {message}"

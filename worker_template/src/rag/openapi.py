@@ -11,6 +11,7 @@ from rag.errors import TYPES
 from rag.settings import FINGERPRINT, MODEL
 
 _ABOUT = f"Retrieval by meaning, with vectors of `{MODEL}`. Errors are RFC 9457 problem details."
+_NAMED = {"properties", "$defs", "schemas"}
 _TAGS = [
     {"name": "documents", "description": "Ingest, read, list and delete documents."},
     {"name": "search", "description": "Find documents by meaning; the state of the service."},
@@ -48,10 +49,24 @@ def describe(app: FastAPI) -> dict[str, Any]:
             routes=app.routes,
             tags=_TAGS,
         )
+        document["paths"] = untitled(document["paths"])
+        document["components"] = untitled(document["components"])
         _with_problems(document)
         document["info"]["x-embedding"] = FINGERPRINT
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def untitled(schema: Any) -> Any:
+    """A JSON schema without the titles that only repeat the keys."""
+    if isinstance(schema, list):
+        return [untitled(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
+    # Below these are names, and one of them is "title".
+    named = {key: {name: untitled(each) for name, each in kept[key].items()} for key in _NAMED & kept.keys()}
+    return {key: named[key] if key in named else untitled(value) for key, value in kept.items()}
 
 
 def _with_problems(document: dict[str, Any]) -> None:
