@@ -38,9 +38,7 @@ class Local:
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.state = State(home / "control.db")
-        self.engines = Engines(home)
         modules = ModuleStore(home)
-        existing = Existing(self.engines.has_index, self.engines.has_queue)
         self.deployer = Deployer(self.state, modules)
         self.cells = Cells(
             home,
@@ -50,7 +48,13 @@ class Local:
             command=cell_command,
         )
         self.deployer.cells = self.cells
-        self.engines.connect(self.cells.deliver, self.cells.kill)
+        self.engines = Engines(
+            home,
+            deliver=self.cells.deliver,
+            kill_cell=self.cells.kill,
+            producers=self.deployer.producers,
+        )
+        existing = Existing(self.engines.has_index, self.engines.has_queue)
         uploads = Uploads(self.state, modules, BindingChecker(self.state, existing))
         workers = WorkersApi(self.state, modules, uploads, self.deployer, self.engines.consumed_queues)
         budget = Budget()
@@ -75,7 +79,7 @@ class Local:
         top = account.top_routes()
         return [
             *self._control.routes(),
-            *self.engines.top_routes(self._control.set_d1_faults),
+            *self.engines.top_routes(self.cells.set_d1_faults),
             Mount(ACCOUNT, routes=self._account_routes),
             Mount(API, routes=top),
         ]
@@ -85,7 +89,7 @@ class Local:
         self.cells.end_leftovers()
         await self._control.apply_settings()
         await self.cells.reconcile()
-        await self.engines.start()
+        self.engines.start()
         try:
             yield
         finally:

@@ -26,6 +26,10 @@ class CellError(Exception):
     """A cell does not start, or not in time. The message ends with what it printed last."""
 
 
+class CellDown(CellError):
+    """A cell can't be called at all: nothing of the call has happened."""
+
+
 class CellProcess:
     """Runs `command` and keeps it running until `stop`."""
 
@@ -58,9 +62,9 @@ class CellProcess:
         deadline = time.monotonic() + within
         while not self._ready.is_set():
             if self._stopping:
-                raise CellError(f"{self.label}: stopped")
-            if self._failures > 2 or time.monotonic() > deadline:
-                raise CellError(f"{self.label} does not start: {self.last_words}")
+                raise CellDown(f"{self.label}: stopped")
+            if self._failures > 1 or time.monotonic() > deadline:
+                raise CellDown(self.last_words)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), 0.1)
         assert self.control
@@ -68,7 +72,8 @@ class CellProcess:
 
     @property
     def last_words(self) -> str:
-        return " | ".join(self._tail) or "it printed nothing"
+        """What it printed last, each message once."""
+        return " | ".join(dict.fromkeys(map(_message, self._tail))) or "it printed nothing"
 
     def kill(self) -> None:
         """SIGKILL to the whole group, as a crash would be; it is started again."""
@@ -157,7 +162,7 @@ class CellProcess:
             self._take(line)
 
     def _take(self, line: str) -> None:
-        self._tail.append(line[:500])
+        self._tail.append(line)
         self._log(line)
 
 
@@ -178,6 +183,10 @@ def _json_object(line: str) -> dict[str, object]:
     except ValueError:
         return {}
     return message if isinstance(message, dict) else {}
+
+
+def _message(line: str) -> str:
+    return str(_json_object(line).get("message", line)).strip()[:500]
 
 
 def _die_with_parent() -> None:

@@ -1,6 +1,7 @@
 """The running Workers: keeps one process per cell as the control state wants it."""
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
@@ -13,7 +14,7 @@ from typing import Any
 import httpx
 
 from local.cell_plan import CellPlan, plan
-from local.cell_process import CellError, CellProcess, end_leftover
+from local.cell_process import CellDown, CellError, CellProcess, end_leftover
 from local.envelope import ApiError
 
 JsonObject = dict[str, Any]
@@ -22,6 +23,7 @@ HOST_SCRIPT = Path(__file__).parent / "workerd" / "cell.mjs"
 LOG_BYTES = 10_000_000
 # D1 gives a query 30 s; a queue batch may run for 15 minutes on Cloudflare.
 D1_TIMEOUT = 35.0
+WARM_TIMEOUT = 120.0
 QUEUE_TIMEOUT = 15 * 60.0
 
 
@@ -71,7 +73,7 @@ class Cells:
 
     async def _reconcile(self, *, spare: bool = False) -> None:
         workers, databases = self._wanted()
-        wanted = {cell.key + str(self.d1_faults): cell for cell in plan(workers, databases)}
+        wanted = {cell.key: cell for cell in plan(workers, databases)}
         # First all stops: a port or a database file can be held by one process only.
         gone = [key for key in self._cells if key not in wanted]
         await asyncio.gather(*(self._stop(self._cells.pop(key)) for key in gone))
@@ -80,9 +82,8 @@ class Cells:
                 self._cells[key] = Cell(cell, self._start(cell))
 
     def _start(self, cell: CellPlan) -> CellProcess:
-        path = self._home / f"{cell.key}.json"
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(self._cell_json(cell)))
+        self._write(cell)
+        path = self._path(cell)
         process = CellProcess(
             cell.label,
             [*self._command, str(path)],
@@ -91,6 +92,26 @@ class Cells:
         )
         process.start()
         return process
+
+    def _path(self, cell: CellPlan) -> Path:
+        return self._home / f"{cell.key}.json"
+
+    def _write(self, cell: CellPlan) -> None:
+        path = self._path(cell)
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(self._cell_json(cell)))
+
+    async def set_d1_faults(self, wanted: bool) -> None:
+        """Whether the cells report every D1 call, so that it is counted and can fail."""
+        if wanted == self.d1_faults:
+            return
+        async with self._changing:
+            self.d1_faults = wanted
+            for cell in self._cells.values():
+                self._write(cell.plan)
+                # One that is just starting again reads its file.
+                with contextlib.suppress(CellError):
+                    await self._post(cell, "/d1-faults", {"enabled": wanted}, 10.0, method="PUT")
 
     def _cell_json(self, cell: CellPlan) -> JsonObject:
         return {
@@ -105,7 +126,7 @@ class Cells:
 
     async def _stop(self, cell: Cell) -> None:
         await cell.process.stop()
-        (self._home / f"{cell.plan.key}.json").unlink(missing_ok=True)
+        self._path(cell.plan).unlink(missing_ok=True)
 
     async def stop(self) -> None:
         async with self._changing:
@@ -139,19 +160,21 @@ class Cells:
     async def ready(self, worker: str) -> None:
         """Return when `worker` can take requests. Raises `CellError`."""
         if not (cell := self.cell_of(worker)):
-            raise CellError(f"{worker} is not deployed")
+            raise CellDown(f"{worker} is not deployed")
         await cell.process.ready()
 
-    async def warm(self, worker: str) -> JsonObject:
-        """Boot the Worker's interpreter; the answer of the runtime."""
+    async def warm(self, worker: str) -> None:
+        """Boot the interpreter of a Python Worker and import its code. Raises `CellError`."""
         if not (cell := self.cell_of(worker)):
-            raise CellError(f"{worker} is not deployed")
-        return await self._post(cell, "/warm", {"worker": worker}, 120.0)
+            raise CellDown(f"{worker} is not deployed")
+        answer = await self._post(cell, "/warm", {"worker": worker}, WARM_TIMEOUT)
+        if error := answer.get("error"):
+            raise CellError(str(error["message"]))
 
     async def deliver(self, worker: str, queue: str, messages: list[JsonObject]) -> JsonObject:
         """Hand a batch to the queue handler of `worker`; its outcome, or `CellError`."""
         if not (cell := self.cell_of(worker)):
-            raise CellError(f"{worker} is not deployed")
+            raise CellDown(f"{worker} is not deployed")
         batch = {"worker": worker, "queue": queue, "messages": messages}
         return await self._post(cell, "/queue", batch, QUEUE_TIMEOUT)
 
@@ -173,10 +196,14 @@ class Cells:
                 await self._reconcile(spare=True)
         raise CellError(f"no process owns {database}")
 
-    async def _post(self, cell: Cell, path: str, body: JsonObject, seconds: float) -> JsonObject:
+    async def _post(
+        self, cell: Cell, path: str, body: JsonObject, seconds: float, method: str = "POST"
+    ) -> JsonObject:
         control = await cell.process.ready()
         try:
-            answer = await self._http.post(control + path, json=body, timeout=seconds)
+            answer = await self._http.request(method, control + path, json=body, timeout=seconds)
+        except httpx.ConnectError as error:
+            raise CellDown(f"{cell.plan.label} does not listen") from error
         except httpx.HTTPError as error:
             raise CellError(f"{cell.plan.label} went away: {error or type(error).__name__}") from error
         if answer.status_code >= 500 and not answer.headers.get("content-type", "").startswith(

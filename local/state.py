@@ -103,7 +103,8 @@ class State:
 
     def __init__(self, path: Path) -> None:
         path.touch(mode=0o600)
-        self._db = sqlite3.connect(path, isolation_level=None)
+        # Routes that run in threads ask here too; SQLite itself lets only one of them in at a time.
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._db.execute("pragma journal_mode = wal")
         self._db.execute("pragma foreign_keys = on")
         self._db.executescript(SCHEMA)

@@ -1,5 +1,6 @@
 """The controls of this machine's Cloudflare, `/__local/…`: what the real one has no API for."""
 
+import asyncio
 from typing import Any
 
 from starlette.requests import Request
@@ -48,21 +49,18 @@ class ControlApi:
         """Make the stored settings effective, as at the start of the server."""
         self._engines.set_vectorize_delay(float(self._state.setting("vectorizeDelaySeconds", 1.0)))
         self._budget.enabled = self._state.setting("apiBudget", False)
-        await self.set_d1_faults(self._state.setting("d1Faults", False))
-
-    async def set_d1_faults(self, wanted: bool) -> None:
-        """Whether D1 calls of Workers are counted and can fail; a change starts the cells again."""
-        if wanted != self._cells.d1_faults:
-            self._cells.d1_faults = wanted
-            await self._cells.reconcile()
+        await self._cells.set_d1_faults(self._state.setting("d1Faults", False))
 
     async def status(self, _: Request) -> JSONResponse:
+        indexes, queues = await asyncio.gather(
+            asyncio.to_thread(self._engines.indexes), asyncio.to_thread(self._engines.queues)
+        )
         return ok(
             {
                 "workers": [self._worker(worker) for worker in self._state.workers()],
                 "databases": [{"id": d.uuid, "name": d.name} for d in self._state.databases()],
-                "indexes": self._engines.indexes(),
-                "queues": self._engines.queues(),
+                "indexes": indexes,
+                "queues": queues,
                 "processes": self._cells.states(),
                 "settings": self._settings(),
             }
@@ -104,7 +102,8 @@ class ControlApi:
         """Boot the interpreter of a Worker, so that the next request is a fast one."""
         worker = find(self._state, str((await json_object(request)).get("worker")))
         try:
-            return ok(await self._cells.warm(worker.name))
+            await self._cells.warm(worker.name)
+            return ok(None)
         except CellError as error:
             raise ApiError(503, 10000, str(error)) from error
 

@@ -22,7 +22,8 @@ class Deployer:
     def __init__(self, state: State, modules: ModuleStore) -> None:
         self._state = state
         self._modules = modules
-        self.cells: Cells | None = None
+        self.cells: Cells
+        """Set once, right after: the cells ask this object what they should run."""
 
     def wanted(self) -> tuple[list[JsonObject], list[str]]:
         """What should run now: every deployed Worker, and all databases."""
@@ -39,13 +40,23 @@ class Deployer:
         active = self._state.active(worker)
         return self._state.version(worker, active.running) if active else None
 
+    def producers(self, queue: str) -> list[str]:
+        """The names of the running Workers that are bound to `queue`."""
+        return [
+            worker.name
+            for worker in self._state.workers()
+            if (version := self.running_version(worker)) is not None
+            and any(b["type"] == "queue" and b["queue_name"] == queue for b in version.bindings)
+        ]
+
     def _entry(self, worker: Worker, version: Version, deployed: set[str]) -> JsonObject:
         """The Worker as the runtime host wants it."""
         return {
             "name": worker.name,
             "versionId": version.id,
             "host": "127.0.0.1",
-            "port": self._state.port(worker.name),
+            # Port 0 is one that nobody knows: without workers.dev, only other Workers get in.
+            "port": self._state.port(worker.name) if worker.spec["subdomain"]["enabled"] else 0,
             "bundleDir": str(self._modules.lay_out(version.id, version.modules)),
             "modules": [
                 {"name": module.name, "contentType": module.content_type} for module in version.modules
@@ -82,9 +93,10 @@ class Deployer:
         self._state.add_deployment(deployment)
         try:
             await self.apply(worker)
+            # Cloudflare runs the top level of a version once, at upload; here it shows now.
+            await self.cells.warm(worker.name)
         except CellError as error:
             self._state.delete_deployment(deployment)
-            assert self.cells
             await self.cells.reconcile()
             raise invalid(f"The Worker {worker.name} does not start: {error}") from error
         worker.deployed_on = deployment.created_on
@@ -92,9 +104,10 @@ class Deployer:
         return deployment
 
     async def apply(self, worker: Worker) -> None:
-        assert self.cells
+        """Make a change of `worker` effective; returns when it runs again, if it is deployed."""
         await self.cells.reconcile()
-        await self.cells.ready(worker.name)
+        if self.cells.cell_of(worker.name):
+            await self.cells.ready(worker.name)
 
     def checked(self, worker: Worker, body: JsonObject) -> list[JsonObject]:
         """The `versions` of a deployment request: known, at most two, 100 percent together."""

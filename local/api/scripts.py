@@ -107,6 +107,7 @@ class ScriptsApi:
         worker.spec["subdomain"] = {"enabled": body["enabled"], "previews_enabled": previews}
         worker.updated_on = now()
         self._state.save_worker(worker)
+        await self._deployer.apply(worker)
         return ok(worker.spec["subdomain"])
 
     # secrets: each change is a new version that is deployed at once

@@ -38,7 +38,7 @@ class WorkersApi:
         modules: ModuleStore,
         uploads: Uploads,
         deployer: Deployer,
-        consumed_queues: Callable[[str], list[str]],
+        consumed_queues: Callable[[str], list[JsonObject]],
     ) -> None:
         self._state = state
         self._modules = modules
@@ -96,11 +96,9 @@ class WorkersApi:
     async def _change(self, request: Request, base: JsonObject) -> JSONResponse:
         worker, body = self._worker(request), await json_object(request)
         name = checked_name(body.get("name", worker.name))
-        renamed = name != worker.name
         worker.name, worker.spec, worker.updated_on = name, spec_of(base, body), now()
         self._save(worker)
-        if renamed and self._deployer.cells:
-            await self._deployer.cells.reconcile()
+        await self._deployer.apply(worker)
         return ok(self.shown(worker))
 
     async def delete(self, request: Request) -> JSONResponse:
@@ -109,7 +107,7 @@ class WorkersApi:
 
     async def remove(self, worker: Worker, *, force: bool = False) -> None:
         """Delete a Worker with its versions; refused while a queue or another Worker needs it."""
-        if queues := self._consumed_queues(worker.name):
+        if queues := [queue["queue_name"] for queue in self._consumed_queues(worker.name)]:
             raise ApiError(
                 400, STILL_USED, f"{worker.name} is a consumer of {', '.join(queues)}: remove that first."
             )
@@ -117,8 +115,7 @@ class WorkersApi:
             raise ApiError(400, STILL_USED, f"{worker.name} is bound as a service by {', '.join(callers)}.")
         versions = [version.id for version in self._state.versions(worker)]
         self._state.delete_worker(worker)
-        if self._deployer.cells:
-            await self._deployer.cells.reconcile()
+        await self._deployer.cells.reconcile()
         self._modules.forget(versions, self._state.blobs())
 
     def _callers(self, worker: Worker) -> list[str]:
@@ -150,8 +147,12 @@ class WorkersApi:
                 "domains": [],
                 "durable_objects": [],
                 "queues": [
-                    {"queue_name": name, "queue_id": "", "queue_consumer_id": ""}
-                    for name in self._consumed_queues(worker.name)
+                    {
+                        "queue_id": queue["queue_id"],
+                        "queue_name": queue["queue_name"],
+                        "queue_consumer_id": queue["consumer_id"],
+                    }
+                    for queue in self._consumed_queues(worker.name)
                 ],
                 "workers": [{"id": other.id, "name": other.name} for other in callers if other],
             },
