@@ -26,6 +26,7 @@ check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tools.check_worker
 	$(BIN)/python -m tools.check_locks
 
 setup: prerequisites $(STAMPS)/python $(STAMPS)/node $(STAMPS)/pulumi $(STAMPS)/worker-modules
