@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -162,11 +163,12 @@ def _described(space: Space) -> str:
 
 
 def _replacing(space: Space, strategy: str) -> str:
-    return f"{{generation: {space.generation}, model: {space.model or '<its model>'}, strategy: {strategy}}}"
+    model = json.dumps(space.model or "<its model>")
+    return f"{{generation: {space.generation}, model: {model}, strategy: {strategy}}}"
 
 
 def _embedding(space: Space) -> str:
-    return f"{{model: {space.model}, generation: {space.generation}}}"
+    return f"{{model: {json.dumps(space.model)}, generation: {space.generation}}}"
 
 
 def _how_to_replace(old: Space, new: Space) -> str:

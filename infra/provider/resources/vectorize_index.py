@@ -53,12 +53,7 @@ class VectorizeIndex(Resource[IndexInputs]):
     async def check(self, call: Call, new: IndexInputs, old: Values | None) -> list[CheckFailure]:
         """Refuse changes in place, spaces that the gate has not granted, and indexes of others."""
         if new.spaces is not None and new.space not in new.spaces:
-            granted = ", ".join(new.spaces)
-            return [
-                CheckFailure(
-                    "spaces", f"index {new.name} is space {new.space}, but the stack is in {granted}"
-                )
-            ]
+            return [CheckFailure("spaces", _not_granted(new, new.spaces))]
         if old:
             return _changed(new, old)
         found = await vectorize.get_index(call, new.name)
@@ -117,6 +112,15 @@ class VectorizeIndex(Resource[IndexInputs]):
         except ApiFailure as failure:
             if not failure.missing:
                 raise
+
+
+def _not_granted(new: IndexInputs, spaces: list[str]) -> str:
+    return (
+        f"index {new.name} is space {new.space}, but the stack's embedding space is "
+        f"{' and '.join(spaces)}: a "
+        "change of dims, metric or generation goes through the EmbeddingSpace resource. Run `pulumi preview` "
+        "without --target, which says how"
+    )
 
 
 def _changed(new: IndexInputs, old: Values) -> list[CheckFailure]:

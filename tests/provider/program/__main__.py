@@ -1,12 +1,16 @@
 """A Pulumi program that declares what `wanted.json` lists."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pulumi
 
 from infra import resources
+
+# The engine interrupts the program when it refuses a resource: that is no error of the program's own.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 made: dict[str, Any] = {}
 
