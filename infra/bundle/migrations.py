@@ -1,7 +1,7 @@
 """Numbered migrations, generated from the tables: `python -m infra.bundle.migrations [name]`.
 
-A migration that has been applied anywhere never changes; a change of the tables becomes the next file, and it may
-only add. The files are what `wrangler d1 migrations apply` takes as well.
+A migration that has been applied anywhere never changes; a change of the tables becomes the next file, and
+it may only add. The files are what `wrangler d1 migrations apply` takes as well.
 """
 
 import re
@@ -89,7 +89,8 @@ def _added_columns(table: Table, have: list[tuple[object, ...]], want: list[tupl
 def _add(table: Table, column: Column[object]) -> str:
     if not column.nullable and column.server_default is None:
         raise CfragError(f"{table.name}.{column.name} is required and has no default: old rows can't have it")
-    return f"ALTER TABLE {table.name} ADD COLUMN {_one_line(str(CreateColumn(column).compile(dialect=_DIALECT)))}"
+    declared = _one_line(str(CreateColumn(column).compile(dialect=_DIALECT)))
+    return f"ALTER TABLE {table.name} ADD COLUMN {declared}"
 
 
 _DIALECT = sqlite.dialect()

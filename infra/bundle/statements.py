@@ -1,7 +1,7 @@
 """Every SQL statement of the Worker, as SQLAlchemy expressions compiled for D1 when a bundle is rendered.
 
-A statement binds numbered parameters in the order of its `Statement.params`. Whatever may be many is one parameter, a
-JSON array read with `json_each`, so no statement comes near D1's 100 bound parameters.
+A statement binds numbered parameters in the order of its `Statement.params`. Whatever may be many is one
+parameter, a JSON array read with `json_each`, so no statement comes near D1's 100 bound parameters.
 """
 
 import re
@@ -35,7 +35,7 @@ from infra.bundle.tables import API_KEYS, DOCUMENTS, META
 
 _D, _K, _M = DOCUMENTS.c, API_KEYS.c, META.c
 _BIND = re.compile(r"(?<![:\w]):(\w+)\b")
-_ROW = [_D[name] for name in DOCUMENTS.c.keys() if name not in ("next_hash", "next_model")]
+_ROW = [column for column in DOCUMENTS.columns if column.name not in ("next_hash", "next_model")]
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ def _items_of(key: str = "id") -> Any:
 
 
 def _claim(forced: bool) -> ClauseElement:
-    """Claim documents for writing; a row comes back for each that has to be written, none for the unchanged."""
+    """Claim documents for writing; a row comes back for each that has to be written, none if unchanged."""
     rows = select(_item("id"), _NOW, _item("hash"), _NOW, _item("active")).select_from(_EACH).where(true())
     statement = insert(DOCUMENTS).from_select(["id", "seq", "pending_hash", "pending_at", "active"], rows)
     new = statement.excluded
     differs = or_(
         _D.content_hash.is_distinct_from(new.pending_hash),
-        # Neither this Worker's model nor the operator's: an older Worker leaves what a newer one has embedded.
+        # Neither this Worker's model nor the operator's: an older Worker leaves what a newer has embedded.
         and_(_D.embed_model.is_distinct_from(_MODEL), _D.embed_model.is_distinct_from(_param("desired"))),
         _D.active != new.active,
         _D.pending_at.is_not(None),
@@ -147,7 +147,7 @@ def _commit() -> ClauseElement:
 
 
 def _lost() -> ClauseElement:
-    """Leave a mark on documents whose commit lost, so that they are verified whatever happens to the message."""
+    """Mark documents whose commit lost, so that they are verified whatever happens to the message."""
     statement = insert(DOCUMENTS).from_select(
         ["id", "seq", "active", "pending_hash", "pending_at", "deleted_at"],
         select(_EACH.c.value, _NOW, literal_column("0"), literal_column("'+'"), _NOW, _NOW)
@@ -223,8 +223,67 @@ def _counts() -> ClauseElement:
     return grouped.where(_D.deleted_at.is_(None)).group_by(_D.embed_model).order_by(_D.embed_model)
 
 
-def _meta() -> ClauseElement:
-    return select(_M.key, _M.value)
+def _unlike_wanted() -> ColumnElement[bool]:
+    """Documents whose vector is to be made again, or only written again; not those that can't be embedded."""
+    other = and_(
+        _D.embed_model.is_distinct_from(_MODEL),
+        _D.embed_model.is_distinct_from(literal_column("'!'").concat(_MODEL)),
+    )
+    return or_(other, _D.schema_rev.is_distinct_from(_param("schema")))
+
+
+def _sweep_page() -> ClauseElement:
+    """The next rows that a sweep has to see to: abandoned writes, tombstones, and vectors of another making."""
+    stored = and_(_D.deleted_at.is_(None), _D.pending_at.is_(None), _D.content_hash.is_not(None))
+    wanted = or_(_D.pending_at < _CUT, _D.deleted_at < _CUT, and_(stored, _unlike_wanted()))
+    page = select(*_ROW).where(_D.id > _param("after"), wanted).order_by(_D.id)
+    return page.limit(bindparam("most", type_=types.Integer()))
+
+
+def _progress() -> ClauseElement:
+    """All documents that a sweep has to bring to the wanted state, and those that are not there yet."""
+    known = or_(_D.content_hash.is_not(None), _D.pending_at.is_not(None))
+    behind = func.coalesce(func.sum(case((_unlike_wanted(), 1), else_=0)), 0).label("behind")
+    return select(func.count().label("total"), behind).where(_D.deleted_at.is_(None), known)
+
+
+def _lease() -> ClauseElement:
+    """Take documents that nobody has touched since they were read, to write their content again."""
+    free = and_(
+        _D.pending_at.is_(None), _D.deleted_at.is_(None), or_(_D.lease_at.is_(None), _D.lease_at < _CUT)
+    )
+    kept = case((_D.embed_model == _MODEL, _D.embed_model), else_=null())
+    return (
+        update(DOCUMENTS)
+        .values(seq=_D.seq + 1, lease_at=_NOW, embed_model=kept)
+        .where(_same_claims(), free)
+        .returning(*_ROW)
+    )
+
+
+def _verified() -> ClauseElement:
+    """Write down what the index was found to hold: a hash, or null where nothing is known to be there."""
+    found = _item("hash")
+    return (
+        update(DOCUMENTS)
+        .values(
+            seq=_D.seq + 1,
+            content_hash=found,
+            pending_hash=null(),
+            pending_at=null(),
+            active=func.coalesce(_item("active"), _D.active),
+            embed_model=case((found.is_(None), null()), else_=_D.embed_model),
+            deleted_at=null(),
+        )
+        .where(_D.id == _item("id"), _D.seq == _item("seq"))
+        .returning(_D.id)
+    )
+
+
+def _failed() -> ClauseElement:
+    """Mark documents that the model never takes, so that no sweep tries them again."""
+    mark = literal_column("'!'").concat(_MODEL)
+    return update(DOCUMENTS).values(embed_model=mark, schema_rev=_param("schema")).where(_same_claims())
 
 
 def _state() -> ClauseElement:
@@ -282,6 +341,11 @@ def _meta_add() -> ClauseElement:
     return statement.on_conflict_do_update(index_elements=[_M.key], set_={"value": total})
 
 
+def _adopt_schema() -> ClauseElement:
+    """Rows that were in a larger set of metadata indexes are in all that are left of it."""
+    return update(DOCUMENTS).values(schema_rev=_param("schema")).where(_D.schema_rev == _param("old"))
+
+
 def _key_add() -> ClauseElement:
     names = ("id", "hash", "name", "scopes", "created_at", "expires_at")
     return insert(API_KEYS).values({name: _param(name) for name in names})
@@ -309,12 +373,18 @@ _ALL: dict[str, Statement] = {
     "rows": _sql(_rows, "items"),
     "list_rows": _sql(_list, "after", "most"),
     "counts": _sql(_counts),
-    "meta": _sql(_meta),
+    "sweep_page": _sql(_sweep_page, "after", "model", "schema", "cut", "most"),
+    "progress": _sql(_progress, "model", "schema"),
+    "lease": _sql(_lease, "items", "now", "model", "cut"),
+    "verified": _sql(_verified, "items"),
+    "failed": _sql(_failed, "items", "model", "schema"),
     "state": _sql(_state, "cut", "model", "schema"),
     "meta_put": _sql(_meta_put, "key", "value"),
     "meta_swap": _sql(_meta_swap, "key", "old", "new"),
     "meta_begin": _sql(_meta_begin, "key", "value"),
     "meta_add": _sql(_meta_add, "key", "amount"),
+    "meta_drop": _sql(lambda: delete(META).where(_M.key == _param("key")), "key"),
+    "adopt_schema": _sql(_adopt_schema, "schema", "old"),
     "key_by_hash": _sql(lambda: select(API_KEYS).where(_K.hash == _param("hash")), "hash"),
     "key_add": _sql(_key_add, "id", "hash", "name", "scopes", "created_at", "expires_at"),
     "key_list": _sql(lambda: select(*(c for c in _K if c.name != "hash")).order_by(_K.created_at, _K.id)),

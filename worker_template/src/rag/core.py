@@ -5,11 +5,12 @@ import base64
 import binascii
 from collections.abc import Sequence
 
-from rag import embedder, ingest, model_state, store, vectors
+from rag import embedder, ingest, model_state, repairs, store, sweep, vectors
 from rag.bindings import Bindings
 from rag.document import stored
 from rag.errors import Problem, invalid_value, unknown_document
 from rag.logs import log
+from rag.model_state import State
 from rag.schemas import (
     Counts,
     DeleteResult,
@@ -19,19 +20,27 @@ from rag.schemas import (
     Document,
     Hit,
     IngestResult,
+    Progress,
     SearchRequest,
     SearchResponse,
     Stats,
 )
 
 
+async def _state_of(b: Bindings) -> State:
+    """The state for a data route; a sweep that is needed and silent is started again."""
+    state = await model_state.ensure(b)
+    await sweep.revive(b, state)
+    return state
+
+
 async def ingest_docs(b: Bindings, docs: Sequence[Document], *, source: str) -> list[IngestResult | Problem]:
     """Store documents; for each, in order, whether it was indexed or skipped, or its problem.
 
-    Unchanged content that has the wanted embedding is skipped. Raises Problem where the service as a whole can't take
-    documents (`dims_mismatch`).
+    Unchanged content that has the wanted embedding is skipped. Raises Problem where the service as a whole
+    can't take documents (`dims_mismatch`).
     """
-    state = await model_state.ensure(b)
+    state = await _state_of(b)
     results = await ingest.ingest(b, state, list(docs))
     failed = sum(isinstance(result, Problem) for result in results)
     log("info", "ingest", source=source, documents=len(results), failed=failed)
@@ -39,8 +48,8 @@ async def ingest_docs(b: Bindings, docs: Sequence[Document], *, source: str) -> 
 
 
 async def search_docs(b: Bindings, request: SearchRequest) -> SearchResponse:
-    """The documents nearest in meaning to the query that satisfy every condition, best first. Raises Problem."""
-    state = await model_state.ensure(b)
+    """The documents nearest in meaning that satisfy every condition, best first. Raises Problem."""
+    state = await _state_of(b)
     model_state.refuse_unready(state, request.filter)
     any_of = vectors.filters(request.filter, request.tags, request.active)
     vector = await embedder.embed_query(b.ai, state.model, request.query)
@@ -62,8 +71,8 @@ def _hit(match: vectors.Record) -> Hit:
 
 
 async def get_doc(b: Bindings, doc_id: str) -> Doc:
-    """A document with its content; without, and `indexing`, as long as that can't be seen. Raises Problem (404)."""
-    await model_state.ensure(b)
+    """A document with its content; `indexing` and without, while that can't be seen. Raises Problem (404)."""
+    await _state_of(b)
     rows, found = await asyncio.gather(store.rows(b.db, [doc_id]), vectors.get(b.vectorize, [doc_id]))
     row = rows.get(doc_id)
     if row is None or row.deleted_at is not None:
@@ -72,7 +81,7 @@ async def get_doc(b: Bindings, doc_id: str) -> Doc:
 
 
 def _doc(row: store.Row, record: vectors.Record | None) -> Doc:
-    state = _state(row).model_dump()
+    state = _doc_state(row).model_dump()
     if record is None or record.content_hash != row.content_hash:
         return Doc(**{**state, "state": "indexing"})
     found = stored(record.metadata)
@@ -85,7 +94,7 @@ def _doc(row: store.Row, record: vectors.Record | None) -> Doc:
     )
 
 
-def _state(row: store.Row) -> DocState:
+def _doc_state(row: store.Row) -> DocState:
     known = row.content_hash is not None and not row.in_flight(store.now_ms())
     return DocState.model_validate(
         {
@@ -104,11 +113,11 @@ def _model_name(fingerprint: str | None) -> str | None:
 
 
 async def list_docs(b: Bindings, cursor: str | None, limit: int, content: bool) -> DocList:
-    """A page of documents by id, with content if asked for. Raises Problem (422) for a cursor that is none of ours."""
-    await model_state.ensure(b)
+    """A page of documents by id, with content if asked for. Raises Problem (422) for a wrong cursor."""
+    await _state_of(b)
     rows = await store.page(b.db, _after(cursor), limit + 1)
     shown = rows[:limit]
-    documents: list[Doc | DocState] = [_state(row) for row in shown]
+    documents: list[Doc | DocState] = [_doc_state(row) for row in shown]
     if content and shown:
         found = await vectors.get(b.vectorize, [row.id for row in shown])
         documents = [_doc(row, found.get(row.id)) for row in shown]
@@ -129,12 +138,11 @@ def _after(cursor: str | None) -> str:
 
 
 async def delete_docs(b: Bindings, ids: Sequence[str]) -> list[DeleteResult]:
-    """Delete documents everywhere; in order, whether there was one. Ids without a known row are deleted too."""
-    await model_state.ensure(b)
+    """Delete everywhere, ids without a known row too; for each, in order, whether there was a document."""
+    await _state_of(b)
     rows, known = await store.tombstone(b.db, ids)
     await ingest.wait_for_sweep(rows)
-    spaces = [space for space in (b.vectorize, b.vectorize_next) if space is not None]
-    await asyncio.gather(*(vectors.delete(space, ids) for space in spaces))
+    await repairs.delete_vectors(b, [row.id for row in rows])
     await store.drop(b.db, rows)
     return [DeleteResult(id=each, status="deleted" if each in known else "missing") for each in ids]
 
@@ -156,6 +164,15 @@ async def get_stats(b: Bindings) -> Stats:
             pending=sum(pending for _, _, pending in counted),
             by_model=by_model,
         ),
+        progress=await _progress(b, state),
         repairs=int(state.meta.get("repairs", 0)),
         advice=state.advice,
     )
+
+
+async def _progress(b: Bindings, state: State) -> Progress | None:
+    """How far the sweep is, while there is one to wait for."""
+    if not state.moves or state.complete:
+        return None
+    total, behind = await store.progress(b.db, state.fingerprint, model_state.SCHEMA)
+    return Progress(done=total - behind, total=total)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from rag.errors import too_large
 from rag.jsonsafe import size
-from rag.settings import FIELDS, METADATA_BYTES, TAG_PROPERTIES
+from rag.settings import FIELDS, METADATA_BYTES
 
 # Raised when `formatted` changes: it is part of the embedding fingerprint, so that everything is embedded again.
 FORMAT_VERSION = 1
@@ -61,7 +61,8 @@ def vector_metadata(document: Content, content_hash: str, active: bool) -> dict[
     if document.title is not None:
         metadata["title"] = document.title
     # One tag per property: a filter on an array would compare the whole array.
-    metadata.update(zip(TAG_PROPERTIES, sorted(set(document.tags)), strict=False))
+    tags = sorted(set(document.tags))
+    metadata.update({f"tags_{slot}" if slot else "tags": tag for slot, tag in enumerate(tags)})
     metadata.update(active=active, contentHash=content_hash)
     metadata.update(document.metadata)
     needed = size(metadata)

@@ -13,9 +13,6 @@ from rag.hashing import content_hash
 from rag.model_state import SCHEMA, State
 from rag.schemas import Document, IngestResult
 
-# A sweep writes within this time after it has taken its lease, or not at all.
-LEASE_MS = 5_000
-
 
 @dataclass(frozen=True)
 class _Work:
@@ -32,7 +29,7 @@ class _Work:
 
 
 async def ingest(b: Bindings, state: State, documents: list[Document]) -> list[IngestResult | Problem]:
-    """A result for each document, in order. Of documents with one id, the later ones come after the earlier."""
+    """A result for each document, in order. Of documents with one id, the last one stays."""
     results: dict[int, IngestResult | Problem] = {}
     rounds: list[dict[str, _Work]] = []
     for at, document in enumerate(documents):
@@ -94,7 +91,7 @@ class _Round:
         self._answer(ready, "indexed")
 
     def _flag_only(self, work: _Work, row: store.Row) -> bool:
-        """Whether the stored vector is right but for `active`, and what is read of it can only be that vector."""
+        """Whether the stored vector is right but for `active`, and can't be mistaken for an older one."""
         same = row.content_hash == work.hash and row.embed_model == self.state.fingerprint
         alone = row.pending_hash == work.hash and row.deleted_at is None
         return same and alone and self.state.settled and not work.document.force_reindex
@@ -152,6 +149,6 @@ def _claim(work: _Work) -> store.Claim:
 async def wait_for_sweep(rows: Iterable[store.Row]) -> None:
     """Let a sweep that is writing the old content finish, so that it can't come after the new."""
     leases = [row.lease_at for row in rows if row.lease_at is not None]
-    wait = max(leases, default=0) + LEASE_MS - store.now_ms()
+    wait = max(leases, default=0) + store.LEASE_MS - store.now_ms()
     if wait > 0:
-        await asyncio.sleep(min(wait, LEASE_MS) / 1000)
+        await asyncio.sleep(min(wait, store.LEASE_MS) / 1000)

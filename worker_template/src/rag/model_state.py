@@ -3,8 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rag import statements as sql
@@ -35,9 +35,9 @@ SCHEMA = hashlib.sha256(",".join(INDEXES).encode()).hexdigest()[:12]
 class State:
     """What a request needs to know, as of one look into `meta`.
 
-    `model` is what texts are embedded with; `desired` the fingerprint that the operator wants (else the model's own);
-    `ready` the metadata indexes that hold every vector; `settled` that no older vector of the same content can still
-    be seen in the index.
+    `model` is what texts are embedded with; `desired` the fingerprint that the operator wants, else the model's
+    own; `ready` the metadata indexes that hold every vector; `settled` that no older vector of the same content can
+    still be seen in the index; `moves` that this Worker may change the state.
     """
 
     status: Status
@@ -45,12 +45,23 @@ class State:
     desired: str
     ready: frozenset[str]
     settled: bool
+    moves: bool
     meta: Mapping[str, str]
     advice: str | None = None
+    looks: list[None] = field(default_factory=lambda: [None], repr=False)
 
     @property
     def fingerprint(self) -> str:
         return self.model.fingerprint
+
+    @property
+    def complete(self) -> bool:
+        """Whether every vector is of the wanted model and in every metadata index."""
+        return self.status != "reindexing" and self.ready.issuperset(INDEXES)
+
+    def take_look(self) -> bool:
+        """True for the first caller of each look: what is done once per look is done by it."""
+        return bool(self.looks) and self.looks.pop() is None
 
 
 _cached: tuple[float, State] | None = None
@@ -71,7 +82,7 @@ async def ensure(b: Bindings) -> State:
 
 
 async def current(b: Bindings) -> State:
-    """The state, at most 60 s old; moves it if it has to be moved and this Worker may."""
+    """The state, at most 60 s old; moved if it has to be and this Worker may."""
     global _cached
     if _cached is not None and time.monotonic() - _cached[0] < CACHE_SECONDS:
         return _cached[1]
@@ -83,19 +94,27 @@ async def current(b: Bindings) -> State:
 async def _look(b: Bindings) -> State:
     own = MODELS.get(b.vars.model)
     if own is None:
-        raise unavailable(f"EMBED_MODEL is {b.vars.model!r}; this Worker knows {', '.join(sorted(MODELS))}")
-    meta = await read(b, own)
+        known = ", ".join(sorted(MODELS))
+        raise unavailable(f"EMBED_MODEL is {b.vars.model!r}; this Worker knows {known}")
+    meta = await _read(b, own)
     space = json.loads(meta["space"]) if "space" in meta else None
     if b.vars.dims != own.dims or (space and _differs(b, space)):
         return _mismatch(b, own, space, meta)
     if space is None:
         return await _begin(b, own, meta)
-    if space["fingerprint"] != own.fingerprint:
-        return await _drifted(b, own, space, meta)
-    return _serving("reindexing" if space["reindexing"] else "ok", own, space, meta)
+    moves = _may_move(b, own, meta)
+    if moves:
+        await _move_schema(b, meta)
+    if space["fingerprint"] == own.fingerprint:
+        return _serving(_status(space), own, space, meta, moves)
+    if not moves:
+        return _serving(_status(space), _stored_model(own, space), space, meta, moves)
+    if not b.vars.auto_reindex:
+        return _stay(own, space, meta)
+    return await _reindex(b, own, meta)
 
 
-async def read(b: Bindings, own: Model) -> dict[str, str]:
+async def _read(b: Bindings, own: Model) -> dict[str, str]:
     """`meta`, with "?stale", "?drift" and "?schema" ("1" or "0") for rows that a sweep has to look at."""
     cut = store.now_ms() - store.CLAIM_MS
     (rows,) = await store.run(b.db, (sql.STATE, cut, own.fingerprint, SCHEMA))
@@ -106,16 +125,17 @@ def _differs(b: Bindings, space: Mapping[str, Any]) -> bool:
     return bool(space["dims"] != b.vars.dims or space["generation"] != b.vars.generation)
 
 
-def may_move(b: Bindings, own: Model, meta: Mapping[str, str]) -> bool:
+def _may_move(b: Bindings, own: Model, meta: Mapping[str, str]) -> bool:
     """Whether this Worker is the one that the operator wants; where nobody has said, every one is."""
     wanted = (
         meta.get("desired_fingerprint", own.fingerprint),
-        meta.get("desired_generation", b.vars.generation),
+        meta.get("desired_generation", str(b.vars.generation)),
+        meta.get("desired_schema", SCHEMA),
     )
-    return wanted[0] == own.fingerprint and int(wanted[1]) == b.vars.generation
+    return wanted == (own.fingerprint, str(b.vars.generation), SCHEMA)
 
 
-def space_of(b: Bindings, own: Model, *, reindexing: bool, since: int) -> str:
+def _space(b: Bindings, own: Model, *, reindexing: bool, since: int) -> str:
     """The value of `space` in `meta`: all that a Worker of another version needs to go on with these vectors."""
     return compact(
         {
@@ -131,21 +151,82 @@ def space_of(b: Bindings, own: Model, *, reindexing: bool, since: int) -> str:
     )
 
 
+def _schema(ready: Collection[str]) -> str:
+    return compact({"revision": SCHEMA, "ready": sorted(ready)})
+
+
 async def _begin(b: Bindings, own: Model, meta: dict[str, str]) -> State:
-    """First boot: these vectors will be what this Worker is made for."""
-    if may_move(b, own, meta):
-        meta["space"] = space_of(b, own, reindexing=False, since=0)
-        meta["schema"] = compact({"revision": SCHEMA, "ready": INDEXES})
-        await store.run(
-            b.db, (sql.META_BEGIN, "space", meta["space"]), (sql.META_BEGIN, "schema", meta["schema"])
+    """First boot: the vectors will be what this Worker is made for, if it is the wanted one."""
+    moves = _may_move(b, own, meta)
+    if moves:
+        meta["space"], meta["schema"] = _space(b, own, reindexing=False, since=0), _schema(INDEXES)
+        begin = (sql.META_BEGIN, "space", meta["space"]), (sql.META_BEGIN, "schema", meta["schema"])
+        await store.run(b.db, *begin)
+    return _serving("fresh", own, {"reindexing": False, "since": 0}, meta, moves)
+
+
+async def _reindex(b: Bindings, own: Model, meta: dict[str, str]) -> State:
+    """Equal dims, another model: from now on documents are embedded with it, the stored ones by the sweep."""
+    new = _space(b, own, reindexing=True, since=store.now_ms())
+    if not await store.swap(b.db, "space", meta["space"], new):
+        return await _look(b)
+    log("warn", "the embedding model has changed: all documents are embedded again", model=own.name)
+    # What an earlier sweep has done says nothing about this one.
+    await store.run(b.db, (sql.META_DROP, "sweep"))
+    meta.pop("sweep", None)
+    meta.update({"space": new, "?drift": "1"})
+    return _serving("reindexing", own, json.loads(new), meta, True)
+
+
+def _stay(own: Model, space: Mapping[str, Any], meta: Mapping[str, str]) -> State:
+    """Equal dims, another model, and nobody wants documents to be embedded again by themselves."""
+    advice = (
+        f"documents stay with {space['model']}, though this Worker is configured for {own.name}: set "
+        "AUTO_REINDEX_ON_MODEL_CHANGE to true to embed all of them again, or the model back"
+    )
+    log("warn", "the embedding model has changed, and AUTO_REINDEX_ON_MODEL_CHANGE is off", advice=advice)
+    # Only abandoned writes are of interest then, not that everything is of another model than this one.
+    kept = {**meta, "?drift": "0"}
+    return _serving(_status(space), _stored_model(own, space), space, kept, True, advice)
+
+
+async def _move_schema(b: Bindings, meta: dict[str, str]) -> None:
+    """Take over the metadata indexes of this Worker: new ones are ready when the sweep has been through."""
+    old = meta.get("schema")
+    held = json.loads(old) if old else {"revision": None, "ready": []}
+    if old and held["revision"] == SCHEMA:
+        return
+    ready = set(held["ready"]) & set(INDEXES)
+    new = _schema(ready)
+    moved = await (store.swap(b.db, "schema", old, new) if old else store.begin(b.db, "schema", new))
+    if not moved:
+        return
+    meta["schema"] = new
+    if ready == set(INDEXES):
+        # Indexes have only gone: every vector is in those that are left.
+        await store.run(b.db, (sql.ADOPT_SCHEMA, SCHEMA, str(held["revision"])))
+    else:
+        log(
+            "info",
+            "metadata indexes were added: all vectors are written again",
+            missing=sorted(set(INDEXES) - ready),
         )
-    return _serving("fresh", own, {"reindexing": False, "since": 0}, meta)
+        meta["?schema"] = "1"
 
 
-async def _drifted(b: Bindings, own: Model, space: dict[str, Any], meta: dict[str, str]) -> State:
-    """The stored vectors are another model's, of equal dims: go on with that one."""
-    advice = f"documents are embedded with {space['model']}, while this Worker is configured for {own.name}"
-    return _serving("ok", _stored_model(own, space), space, meta, advice)
+async def finish(b: Bindings, state: State) -> None:
+    """Every row is as it should be: all indexes are ready, and nothing is left of an older model."""
+    space = json.loads(state.meta["space"])
+    if space["reindexing"]:
+        done = compact({**space, "reindexing": False, "since": store.now_ms()})
+        await store.swap(b.db, "space", state.meta["space"], done)
+    if not state.ready.issuperset(INDEXES):
+        await store.swap(b.db, "schema", state.meta["schema"], _schema(INDEXES))
+    forget()
+
+
+def _status(space: Mapping[str, Any]) -> Status:
+    return "reindexing" if space["reindexing"] else "ok"
 
 
 def _stored_model(own: Model, space: Mapping[str, Any]) -> Model:
@@ -154,23 +235,31 @@ def _stored_model(own: Model, space: Mapping[str, Any]) -> Model:
 
 
 def _serving(
-    status: Status, model: Model, space: Mapping[str, Any], meta: Mapping[str, str], advice: str | None = None
+    status: Status,
+    model: Model,
+    space: Mapping[str, Any],
+    meta: Mapping[str, str],
+    moves: bool,
+    advice: str | None = None,
 ) -> State:
     schema = json.loads(meta["schema"]) if "schema" in meta else {"ready": INDEXES}
     quiet = not space["reindexing"] and store.now_ms() - space["since"] > store.CLAIM_MS
     desired = meta.get("desired_fingerprint", model.fingerprint)
-    return State(status, model, desired, frozenset(schema["ready"]), quiet, meta, advice)
+    return State(status, model, desired, frozenset(schema["ready"]), quiet, moves, meta, advice)
 
 
 def _mismatch(b: Bindings, own: Model, space: Mapping[str, Any] | None, meta: Mapping[str, str]) -> State:
-    here = f"EMBED_MODEL {own.name} with EMBED_DIMS {b.vars.dims}, generation {b.vars.generation}"
-    there = (
-        f"{space['model']} with {space['dims']} dimensions, generation {space['generation']}" if space else ""
+    here = f"{own.name} with {b.vars.dims} dimensions, generation {b.vars.generation}"
+    there = f"that model has {own.dims} dimensions"
+    if space:
+        held = f"{space['model']} with {space['dims']} dimensions, generation {space['generation']}"
+        there = f"the stored vectors are of {held}"
+    advice = (
+        f"this Worker is configured for {here}, but {there}; deploy the version that belongs to the data, "
+        "or replace the space"
     )
-    has = f"the stored vectors are {there}" if space else f"that model has {own.dims} dimensions"
-    advice = f"this Worker is configured for {here}, but {has}; deploy the version that belongs to the data, or replace the space"
-    log("error", "embedding dimensions don't match", model=own.name, dims=b.vars.dims)
-    return State("dims_mismatch", own, own.fingerprint, frozenset(), False, meta, advice)
+    log("error", "embedding dimensions don't match the stored vectors", model=own.name, dims=b.vars.dims)
+    return State("dims_mismatch", own, own.fingerprint, frozenset(), False, False, meta, advice)
 
 
 def refuse_unready(state: State, properties: Mapping[str, Any]) -> None:

@@ -1,12 +1,12 @@
 """Documents of which D1 and Vectorize may say different things: noticed, verified later, counted."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from rag import store
+from rag import messages, store, vectors
 from rag.bindings import Bindings
 from rag.logs import log
-from rag.settings import GET_IDS
-from rag.timing import span
 
 # Not before claims of the same moment are over and their writes can be seen.
 VERIFY_DELAY_SECONDS = store.CLAIM_MS // 1000
@@ -23,15 +23,93 @@ async def ask(b: Bindings, ids: Sequence[str]) -> None:
     """Have these ids verified through the queue; the mark in D1 makes sure of it where this fails."""
     if b.queue is None:
         return
-    messages = [
-        {
-            "body": {"kind": "verify", "ids": list(ids[at : at + GET_IDS]), "_reindexFromQueue": True},
-            "delaySeconds": VERIFY_DELAY_SECONDS,
-        }
-        for at in range(0, len(ids), GET_IDS)
-    ]
     try:
-        async with span("queue"):
-            await b.queue.sendBatch(messages)
-    except Exception as error:  # noqa: BLE001 - the write itself has succeeded
-        log("warn", "a verification could not be queued; the sweep will do it", error=str(error)[:200])
+        await messages.send(b.queue, messages.work("verify", ids, VERIFY_DELAY_SECONDS))
+    except Exception as error:  # noqa: BLE001 - the runtime throws JavaScript errors of any kind
+        # The write itself has succeeded, and the sweep finds the mark.
+        log("warn", "a verification could not be queued", error=str(error)[:200])
+
+
+@dataclass
+class _Findings:
+    """What to do: note what the index holds (None: nothing), delete once more, look again later."""
+
+    holds: dict[str, vectors.Record | None] = field(default_factory=dict)
+    delete: list[str] = field(default_factory=list)
+    later: set[str] = field(default_factory=set)
+
+
+async def verify(b: Bindings, ids: Sequence[str], *, final: bool) -> set[str]:
+    """Make D1 say what the index holds; ids that can't be told yet are returned.
+
+    A vector that is missing or carries an unexpected hash may just not be visible yet, so only a `final` look
+    takes it as it is: the vector's hash becomes the row's, or the row's hash is cleared and the next ingest
+    writes again. Raises Problem where a store fails.
+    """
+    rows, found = await asyncio.gather(store.rows(b.db, ids), vectors.get(b.vectorize, ids))
+    findings = _Findings()
+    for doc_id in dict.fromkeys(ids):
+        _judge(doc_id, rows.get(doc_id), found.get(doc_id), final, findings)
+    await _settle(b, rows, findings.holds)
+    if findings.delete:
+        await _delete(b, findings.delete)
+    return findings.later
+
+
+def _judge(
+    doc_id: str, row: store.Row | None, record: vectors.Record | None, final: bool, findings: _Findings
+) -> None:
+    hash_found = record.content_hash if record else None
+    if row is None:
+        # Written by someone who did not know of the delete.
+        if record is not None:
+            findings.delete.append(doc_id)
+    elif row.in_flight(store.now_ms()):
+        findings.later.add(doc_id)
+    elif row.claimed_hash and hash_found == row.claimed_hash:
+        findings.holds[doc_id] = record
+    elif row.deleted_at is not None:
+        findings.delete.append(doc_id)
+    elif row.pending_at is None and hash_found == row.content_hash:
+        return
+    elif final:
+        findings.holds[doc_id] = record
+    else:
+        findings.later.add(doc_id)
+
+
+async def _settle(b: Bindings, rows: dict[str, store.Row], holds: dict[str, vectors.Record | None]) -> None:
+    if not holds:
+        return
+    settled = [
+        store.Verified(
+            rows[doc_id].id,
+            rows[doc_id].seq,
+            record.content_hash if record else None,
+            bool(record.metadata.get("active", True)) if record else None,
+        )
+        for doc_id, record in holds.items()
+    ]
+    held = await store.verified(b.db, settled)
+    changed = [each.id for each in settled if each.id in held and each.hash != rows[each.id].content_hash]
+    if changed:
+        await count(b, changed)
+
+
+async def count(b: Bindings, ids: Sequence[str]) -> None:
+    """Log and count documents of which D1 had to be put right."""
+    log("warn", "repaired what was known about documents", ids=list(ids))
+    await store.add(b.db, "repairs", len(ids))
+
+
+async def _delete(b: Bindings, ids: Iterable[str]) -> None:
+    """Finish deletes: what arrived in the index after the first try goes too."""
+    rows, _ = await store.tombstone(b.db, ids)
+    await delete_vectors(b, [row.id for row in rows])
+    await store.drop(b.db, rows, cut=store.now_ms() - store.CLAIM_MS)
+
+
+async def delete_vectors(b: Bindings, ids: Sequence[str]) -> None:
+    """Delete from every bound space."""
+    spaces = [space for space in (b.vectorize, b.vectorize_next) if space is not None]
+    await asyncio.gather(*(vectors.delete(space, ids) for space in spaces))

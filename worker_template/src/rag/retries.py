@@ -28,7 +28,7 @@ async def call(
         try:
             async with span(service):
                 return await attempt()
-        except Exception as error:  # noqa: BLE001 - the runtime throws JavaScript errors of any kind
+        except Exception as error:
             if (refused := refusal(error)) is not None:
                 raise refused from error
             if delay is None:

@@ -13,6 +13,8 @@ from rag.jsonsafe import compact
 
 # How long a write may take: an older claim belongs to nobody any more.
 CLAIM_MS = 5 * 60 * 1000
+# How long writers wait for a sweep that has taken a document; it writes within this time or not at all.
+LEASE_MS = 5_000
 _CONTESTED = "+"
 
 
@@ -73,6 +75,16 @@ class Written:
     next_model: str | None = None
 
 
+@dataclass(frozen=True)
+class Verified:
+    """What the index was found to hold: its hash and flag, None where nothing is known to be there."""
+
+    id: str
+    seq: int
+    hash: str | None
+    active: bool | None
+
+
 async def claim(db: D1, claims: Sequence[Claim], model: str, desired: str) -> dict[str, Row]:
     """Rows of the documents that have to be written, by id; the others are stored as they should be.
 
@@ -109,7 +121,7 @@ async def commit(db: D1, written: Sequence[Written], model: str, schema: str) ->
 
 
 async def lost(db: D1, ids: Iterable[str]) -> None:
-    """Mark documents whose commit lost: never skipped, and verified, until it is known what the index holds."""
+    """Mark documents whose commit lost: not skipped until it has been verified what the index holds."""
     await run(db, (sql.LOST, compact(list(ids)), now_ms()))
 
 
@@ -143,6 +155,64 @@ async def page(db: D1, after: str, most: int) -> list[Row]:
     """Documents in the order of their ids, without tombstones."""
     (found,) = await run(db, (sql.LIST_ROWS, after, most))
     return [_row(row) for row in found]
+
+
+async def lease(db: D1, rows: Iterable[Row], model: str) -> dict[str, Row]:
+    """Rows, as they are now, of those documents that nobody has touched since: theirs for `LEASE_MS`."""
+    now = now_ms()
+    (found,) = await run(db, (sql.LEASE, _seqs(rows), now, model, now - LEASE_MS))
+    return {row.id: row for row in map(_row, found)}
+
+
+async def verified(db: D1, found: Iterable[Verified]) -> set[str]:
+    """Write down what the index holds; ids that changed meanwhile don't come back."""
+    items = [
+        {"id": each.id, "seq": each.seq, "hash": each.hash, "active": _flag(each.active)} for each in found
+    ]
+    (rows,) = await run(db, (sql.VERIFIED, compact(items)))
+    return {str(row["id"]) for row in rows}
+
+
+def _flag(active: bool | None) -> int | None:
+    return None if active is None else int(active)
+
+
+async def failed(db: D1, rows: Iterable[Row], model: str, schema: str) -> None:
+    """Mark documents that `model` never takes."""
+    await run(db, (sql.FAILED, _seqs(rows), model, schema))
+
+
+async def sweep_page(db: D1, after: str, model: str, schema: str, cut: int, most: int) -> list[Row]:
+    """The next rows, by id, that are abandoned since `cut` or whose vector is of another making."""
+    (found,) = await run(db, (sql.SWEEP_PAGE, after, model, schema, cut, most))
+    return [_row(row) for row in found]
+
+
+async def progress(db: D1, model: str, schema: str) -> tuple[int, int]:
+    """All documents, and how many are not of this model and these metadata indexes yet."""
+    ((row,),) = await run(db, (sql.PROGRESS, model, schema))
+    return int(row["total"]), int(row["behind"])
+
+
+async def put(db: D1, key: str, value: str) -> None:
+    await run(db, (sql.META_PUT, key, value))
+
+
+async def begin(db: D1, key: str, value: str) -> bool:
+    """Set what has no value yet; whether this call did."""
+    (rows,) = await run(db, (sql.META_BEGIN, key, value))
+    return bool(rows)
+
+
+async def swap(db: D1, key: str, old: str, new: str) -> bool:
+    """Compare and set; whether the value was still the old one."""
+    (rows,) = await run(db, (sql.META_SWAP, key, old, new))
+    return bool(rows)
+
+
+async def add(db: D1, key: str, amount: int) -> None:
+    """Add to a counter."""
+    await run(db, (sql.META_ADD, key, amount))
 
 
 async def counts(db: D1) -> list[tuple[str | None, int, int]]:

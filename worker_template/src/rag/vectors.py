@@ -80,7 +80,7 @@ def clamp_top_k(wanted: int) -> int:
 async def query(
     index: Vectorize, vector: list[float], top_k: int, any_of: Sequence[Mapping[str, Any]]
 ) -> list[Record]:
-    """The best `top_k` matches that satisfy any of the filters, best first; one query per filter, side by side."""
+    """The best `top_k` that satisfy any of the filters, best first; one query per filter, side by side."""
     most = clamp_top_k(top_k)
     answers = await asyncio.gather(*(_query(index, vector, most, each) for each in any_of))
     best = {record.id: record for answer in answers for record in answer}

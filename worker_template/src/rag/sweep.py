@@ -1,0 +1,130 @@
+"""The one sweep: page by page through the queue until every row is as it should be."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rag import messages, model_state, repairs, rewrite, store
+from rag.bindings import Bindings
+from rag.jsonsafe import compact
+from rag.logs import log
+from rag.model_state import SCHEMA, State
+
+PAGE = 100
+# A sweep that has not said anything for so long is dead; any request starts it again.
+SILENT_MS = 2 * 60 * 1000
+# Before the next pass looks whether the work of this one is done.
+PASS_SECONDS = 5
+_LONGEST_PASS_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Run:
+    """Progress of a sweep as kept in `meta`; `found` counts the rows of this pass."""
+
+    run: int
+    at: int
+    after: str = ""
+    found: int = 0
+    passes: int = 0
+    done: bool = False
+
+    @property
+    def cursor(self) -> str:
+        return f"{self.run}:{self.after}"
+
+
+def read(meta: Mapping[str, str]) -> Run | None:
+    """The sweep that `meta` knows of, if there has been one."""
+    return Run(**json.loads(meta["sweep"])) if "sweep" in meta else None
+
+
+async def revive(b: Bindings, state: State) -> None:
+    """Start a sweep where one is needed and none has been heard of for two minutes; once per look at the state."""
+    if not state.take_look() or not state.moves or not _needed(state.meta):
+        return
+    last = read(state.meta)
+    now = store.now_ms()
+    if last is not None and now - last.at < SILENT_MS:
+        return
+    begun = compact(asdict(Run(run=now, at=now)))
+    old = state.meta.get("sweep")
+    mine = await (store.swap(b.db, "sweep", old, begun) if old else store.begin(b.db, "sweep", begun))
+    if not mine:
+        return
+    log("info", "sweep started", fingerprint=state.fingerprint, schema=SCHEMA)
+    if b.queue is None:
+        await _step(b, state, Run(run=now, at=now))
+    else:
+        await messages.send(b.queue, [messages.sweep(Run(run=now, at=now).cursor)])
+
+
+def _needed(meta: Mapping[str, str]) -> bool:
+    space = json.loads(meta["space"]) if "space" in meta else {}
+    schema = json.loads(meta["schema"]) if "schema" in meta else {}
+    unfinished = space.get("reindexing") or schema.get("ready", model_state.INDEXES) != model_state.INDEXES
+    return bool(unfinished) or "1" in (meta["?stale"], meta["?drift"], meta["?schema"])
+
+
+async def step(b: Bindings, cursor: str) -> None:
+    """One page of a sweep: queue the work on its rows and the message for the next page. Raises Problem.
+
+    A cursor of a sweep that has been started over is dropped, and so is one that reaches a Worker of another version
+    than the operator wants: the first request that the wanted version answers starts a sweep again.
+    """
+    model_state.forget()
+    state = await model_state.current(b)
+    if not state.moves or state.status == "dims_mismatch":
+        return
+    last, now = read(state.meta), store.now_ms()
+    number, _, after = cursor.partition(":")
+    if not number:
+        last = Run(run=now, at=now)
+    elif last is None or str(last.run) != number:
+        return
+    await _step(b, state, replace(last, at=now, after=after, found=last.found if after else 0))
+
+
+async def _step(b: Bindings, state: State, run: Run) -> None:
+    cut = store.now_ms() - store.CLAIM_MS
+    rows = await store.sweep_page(b.db, run.after, state.fingerprint, SCHEMA, cut, PAGE)
+    work = _work(rows, state)
+    run = replace(run, found=run.found + len(rows), after=rows[-1].id if len(rows) == PAGE else "")
+    if run.after:
+        following = messages.sweep(run.cursor)
+    elif run.found or (await store.progress(b.db, state.fingerprint, SCHEMA))[1]:
+        run = replace(run, passes=run.passes + 1)
+        following = messages.sweep(
+            run.cursor, min(PASS_SECONDS * 2 ** min(run.passes - 1, 6), _LONGEST_PASS_SECONDS)
+        )
+    else:
+        await model_state.finish(b, state)
+        run, following = replace(run, done=True), None
+        log("info", "sweep finished", passes=run.passes)
+    await store.put(b.db, "sweep", compact(asdict(run)))
+    if b.queue is None:
+        await _inline(b, state, work)
+    else:
+        await messages.send(b.queue, [*work, *([following] if following else [])])
+
+
+def _work(rows: list[store.Row], state: State) -> list[messages.Message]:
+    kinds: dict[messages.WorkKind, list[str]] = {"verify": [], "reindex": [], "backfill": []}
+    wanted = (state.fingerprint, f"!{state.fingerprint}")
+    for row in rows:
+        if row.pending_at is not None or row.deleted_at is not None:
+            kinds["verify"].append(row.id)
+        else:
+            kinds["backfill" if row.embed_model in wanted else "reindex"].append(row.id)
+    return [message for kind, ids in kinds.items() for message in messages.work(kind, ids)]
+
+
+async def _inline(b: Bindings, state: State, work: list[messages.Message]) -> None:
+    """Without a queue the page is worked on at once; the next one comes with a later request."""
+    for message in work:
+        body: dict[str, Any] = message["body"]
+        if body["kind"] == "verify":
+            await repairs.verify(b, body["ids"], final=True)
+        else:
+            await rewrite.rewrite(b, state, body["ids"])
