@@ -43,6 +43,8 @@ async function bridge(cell) {
     unsafeDirectSockets: [{ host: "127.0.0.1", port: cell.controlPort ?? 0 }],
     bindings: {
       TOKEN: cell.token,
+      // Its host goes out as the Host header, which the API checks.
+      API_URL: api.origin,
       D1_FAULTS: cell.d1Faults ?? false,
       PYTHON_WORKERS: cell.workers.filter(isPython).map(({ name }) => name),
     },

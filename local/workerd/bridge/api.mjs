@@ -10,7 +10,7 @@ export class ApiError extends Error {
 
 /** POST `body` for `worker`; the answer's "ok", or an ApiError. */
 export async function callApi(env, worker, path, body) {
-  const response = await env.API.fetch(`http://api/__bindings/${path}`, {
+  const response = await env.API.fetch(`${env.API_URL}/__bindings/${path}`, {
     method: "POST",
     headers: { "content-type": "application/json", "x-cfrag-token": env.TOKEN, "x-cfrag-worker": worker },
     body: JSON.stringify(body),
