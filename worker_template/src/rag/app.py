@@ -10,7 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from rag.edge import Edge, raise_through
 from rag.openapi import describe, operation_id
-from rag.routes import documents, search, service
+from rag.routes import documents, internal, search, service
 from rag.settings import AUTH_MODE, CORS_ORIGINS, NAME
 
 _EXPOSED = ["Server-Timing", "X-Request-Id", "WWW-Authenticate", "Retry-After"]
@@ -37,7 +37,9 @@ def build() -> FastAPI:
     )
     routers = [service.health]
     if AUTH_MODE != "service":
-        routers += [service.routes, documents.routes, search.routes]
+        routers += [service.routes, documents.routes, search.routes, internal.queue_routes]
+    if AUTH_MODE == "keys":
+        routers.append(internal.key_routes)
     for router in routers:
         api.include_router(router)
     api.add_middleware(Edge, routes=_routes(routers))

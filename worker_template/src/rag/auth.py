@@ -11,7 +11,7 @@ from fastapi.openapi.models import HTTPBearer as BearerModel
 from fastapi.security.base import SecurityBase
 from starlette.requests import Request
 
-from rag import settings
+from rag import keys, settings
 from rag.errors import Problem
 from rag.logs import log
 
@@ -20,6 +20,8 @@ Scope = Literal["read", "write", "internal"]
 # A shorter one could be guessed; 32 random bytes can't.
 MIN_SECRET_BYTES = 32
 _SECRETS = ("INTERNAL_API_SECRET", "INTERNAL_API_SECRET_PREVIOUS")
+# The form of a key; nothing else is looked up.
+_KEY = re.compile(rb"pi_[A-Za-z0-9_-]{32,128}")
 _BEARER = re.compile(rb"bearer +([^ ]+) *", re.IGNORECASE)
 
 
@@ -52,10 +54,10 @@ def secrets_of(env: Any) -> list[bytes]:
     return [digest(each) for each in usable]
 
 
-def is_internal(env: Any, token: bytes) -> bool:
-    """Whether the token is one of the internal secrets; every one is compared, whichever fits."""
+def is_one_of(digests: list[bytes], token: bytes) -> bool:
+    """Whether the token has one of these digests; every one is compared, whichever fits."""
     presented = digest(token)
-    return any([compare_digest(presented, each) for each in secrets_of(env)])
+    return any([compare_digest(presented, each) for each in digests])
 
 
 def bearer(request: Request) -> bytes | None:
@@ -66,15 +68,41 @@ def bearer(request: Request) -> bytes | None:
 
 
 async def authenticate(request: Request) -> Caller:
-    """The caller. Raises 401 for a missing or unknown token, 503 where the API is closed."""
+    """The caller. Raises 401 for a missing or unknown token, 429, and 503 where the API is closed."""
     env, token = request.scope["env"], bearer(request)
     known = secrets_of(env)
     if token is None:
         raise unauthorized("send Authorization: Bearer <token>")
-    presented = digest(token)
-    if any([compare_digest(presented, each) for each in known]):
+    if is_one_of(known, token):
         return INTERNAL
-    raise unauthorized("the token is not valid", invalid=True)
+    # Before the look-up, so that guessing costs no D1 query, and then per key.
+    await limit_rate(env, f"client:{request.headers.get('cf-connecting-ip', '')}")
+    caller = await _key_holder(env, token)
+    await limit_rate(env, f"key:{caller.name}")
+    return caller
+
+
+async def _key_holder(env: Any, token: bytes) -> Caller:
+    if settings.AUTH_MODE != "keys" or not _KEY.fullmatch(token):
+        raise unauthorized("the token is not valid", invalid=True)
+    key = await keys.find(env.DB, token.decode())
+    if key is None:
+        raise unauthorized("the token is not valid", invalid=True)
+    if fault := keys.fault(key):
+        raise unauthorized(fault, invalid=True)
+    return Caller(key.id, frozenset(key.scopes))
+
+
+async def limit_rate(env: Any, key: str) -> None:
+    """Count a request under `key`. Raises the 429 if there were too many, where the config sets a limit."""
+    limiter = getattr(env, "RATE_LIMIT", None)
+    if settings.RATE_LIMIT is None or limiter is None:
+        return
+    outcome = await limiter.limit({"key": key})
+    if not outcome["success"]:
+        period = settings.RATE_PERIOD
+        detail = f"more than {settings.RATE_LIMIT} requests in {period} seconds"
+        raise Problem("rate-limited", detail, limit=settings.RATE_LIMIT, retry_after=period)
 
 
 def unauthorized(detail: str, *, invalid: bool = False) -> Problem:
@@ -108,6 +136,11 @@ class Require(SecurityBase):
         return caller
 
 
-def require_auth(scope: Scope) -> Any:
+def require_auth(scope: Literal["read", "write"]) -> Any:
     """For a route's `dependencies`: only callers with this scope."""
     return Depends(Require(scope))
+
+
+def require_internal_secret() -> Any:
+    """For a route's `dependencies`: only callers with the internal secret."""
+    return Depends(Require("internal"))

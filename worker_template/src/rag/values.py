@@ -12,6 +12,9 @@ from rag.settings import ID_BYTES, INDEXED_STRING_BYTES
 # Vectorize keeps numbers as float64, which is exact for integers up to here.
 _MAX_INTEGER = 2**53
 
+# What an operator calls a key.
+MAX_LABEL = 100
+
 RANGE_LOWER = ("$gt", "$gte")
 RANGE_UPPER = ("$lt", "$lte")
 
@@ -79,6 +82,12 @@ def _tag(value: str) -> str:
     return _no_control(_short(value, INDEXED_STRING_BYTES))
 
 
+def _label(value: str) -> str:
+    if not value.strip() or len(value) > MAX_LABEL:
+        raise refuse(f"must have 1 to {MAX_LABEL} characters", limit=MAX_LABEL, actual=len(value))
+    return _no_control(_text(value))
+
+
 def _number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise refuse("must be a number")
@@ -95,6 +104,7 @@ _STRING_SCHEMA = WithJsonSchema(
 
 DocumentId = Annotated[str, Strict(), AfterValidator(document_id), _STRING_SCHEMA]
 Tag = Annotated[str, Strict(), AfterValidator(_tag), Field(min_length=1)]
+Label = Annotated[str, Strict(), AfterValidator(_label), Field(min_length=1)]
 Text = Annotated[str, Strict(), AfterValidator(_text)]
 FilledText = Annotated[str, Strict(), AfterValidator(_filled), Field(min_length=1)]
 IndexedString = Annotated[str, Strict(), AfterValidator(_indexed)]
