@@ -20,7 +20,7 @@ Url = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 
-_SHOWN_FAILURES = 50
+_SHOWN_PER_REASON = 5
 _SNIPPET = 160
 
 
@@ -51,15 +51,19 @@ def ingest_command(
 
 
 def show_report(report: Report, *, to_stdout: bool = True) -> None:
-    """The counts, and each failure with its reason on standard error."""
+    """The counts, and on standard error each failure with its reason."""
     counts = f"{report.indexed} indexed, {report.skipped} skipped, {len(report.failures)} failed"
     line = f"{output.plural(report.total, 'document')}: {counts}"
     if to_stdout:
         output.out.print(line)
-    for failure in report.failures[:_SHOWN_FAILURES]:
-        output.complain(_failure_line(failure))
-    if (hidden := len(report.failures) - _SHOWN_FAILURES) > 0:
-        output.complain(f"... and {hidden} more (--json lists all)")
+    by_reason: dict[str, list[Failure]] = {}
+    for failure in report.failures:
+        by_reason.setdefault(failure.reason, []).append(failure)
+    for same in by_reason.values():
+        for failure in same[:_SHOWN_PER_REASON]:
+            output.complain(_failure_line(failure))
+        if (hidden := len(same) - _SHOWN_PER_REASON) > 0:
+            output.complain(f"... and {hidden} more for the same reason (--json lists all)")
 
 
 def _failure_line(failure: Failure) -> str:
@@ -106,15 +110,17 @@ def show_hits(hits: list[dict[str, Any]]) -> None:
     if not hits:
         output.out.print("nothing found")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("document", overflow="fold", ratio=2)
-    table.add_column("tags and metadata", overflow="fold", ratio=1)
+    table.add_column("document", no_wrap=True, overflow="ellipsis", ratio=5)
+    table.add_column("tags and metadata", overflow="fold", ratio=2)
     for hit in hits:
         # Text, not str: documents are full of the square brackets that rich takes for markup.
         labels = [*hit["tags"], *(f"{name}={value}" for name, value in sorted(hit["metadata"].items()))]
-        text = f"{hit['id']}  {hit['title'] or ''}\n{_snippet(hit['body'])}"
-        table.add_row(f"{hit['score']:.3f}", Text(text), Text(" ".join(labels)))
+        name = Text.assemble(
+            (hit["id"], "bold"), "  ", hit["title"] or "", "\n", (_snippet(hit["body"]), "dim")
+        )
+        table.add_row(f"{hit['score']:.3f}", name, Text(" ".join(labels)))
     output.out.print(table)
 
 

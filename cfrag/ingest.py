@@ -75,5 +75,6 @@ def _count(report: Report, sent: list[tuple[Item, Document]], results: list[dict
         elif status == "skipped":
             report.skipped += 1
         else:
-            problem = result.get("problem") or result.get("error") or {"title": f"answered {status!r}"}
-            report.failures.append(Failure(item.source, document["id"], describe_problem(problem)))
+            problem = result.get("problem") or {"title": f"answered {status!r}"}
+            reason = describe_problem(problem | {"requestId": None})
+            report.failures.append(Failure(item.source, document["id"], reason))

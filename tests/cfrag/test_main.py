@@ -52,6 +52,16 @@ def test_documents_that_fail_are_listed_with_their_place_and_the_exit_code_is_1(
     assert f"{file}:2 [d1]: A value is not acceptable: the id is 65 bytes" in streams.err
 
 
+def test_one_reason_for_many_documents_does_not_fill_the_screen(
+    as_user: ScriptedService, tmp_path: Path, capsys: Output
+) -> None:
+    as_user.answer(Answer(body=results(lambda _: {"status": "failed", "problem": PROBLEM})))
+    assert main(["ingest", str(write_corpus(tmp_path, 40))]) == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("cfrag: ")]
+    assert len(lines) == 6
+    assert lines[-1] == "cfrag: ... and 35 more for the same reason (--json lists all)"
+
+
 def test_ingest_as_json_prints_nothing_but_the_counts(
     as_user: ScriptedService, tmp_path: Path, capsys: Output
 ) -> None:
