@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import shlex
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -135,6 +136,9 @@ def run(home: Path, asked_port: int | None, cell_command: Sequence[str]) -> None
             log_level="warning",
             timeout_graceful_shutdown=3,
         )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # uvicorn stops on these, then raises them again for the handlers from before.
+            signal.signal(number, lambda *_: None)
         uvicorn.Server(config).run()
 
 

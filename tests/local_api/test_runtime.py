@@ -40,6 +40,7 @@ def consuming(server: LocalServer, consume: bool = True) -> str:
         database.uuid, account_id=account, sql="create table seen (body text primary key)"
     )
     queue = client.queues.create(account_id=account, queue_name="jobs")
+    assert queue
     url = server.run(
         "consumer",
         CONSUMER,
