@@ -228,14 +228,22 @@ class SpaceActivation(pulumi.CustomResource):
         fingerprint: Input[str],
         generation: Input[int],
         version_id: Input[str] | None = None,
+        index: Input[str] | None = None,
+        deletion: Input[str] = "protected",
         opts: ResourceOptions | None = None,
     ) -> None:
-        """Write `fingerprint` and `generation` to D1 and push one sweep message to the queue."""
+        """Write `fingerprint` and `generation` to D1 and push one sweep message to the queue.
+
+        It should depend on everything else, because it is what a destroy reaches first: with a `deletion` of
+        `protected` that ends there while `index` exists.
+        """
         props = {
             "databaseId": database_id,
             "queueId": queue_id,
             "fingerprint": fingerprint,
             "generation": generation,
             "versionId": version_id,
+            "index": index,
+            "deletion": deletion,
         }
         super().__init__("cfrag:index:SpaceActivation", resource_name, props, opts)

@@ -147,7 +147,7 @@ class RagStack(pulumi.ComponentResource):
                 index=index.name,
                 property_name=each.property_name,
                 index_type=each.type,
-                opts=self._child(index),
+                opts=self._child(index, deleted_with=index),
             )
             for index, space_name in zip(self.indexes, self._generations(), strict=True)
             for each in self.config.metadata_indexes()
@@ -286,7 +286,10 @@ class RagStack(pulumi.ComponentResource):
             fingerprint=self.config.fingerprint(),
             generation=self.config.embedding.generation,
             version_id=self.version.version_id,
-            opts=self._child(self.consumer),
+            index=self.indexes[0].name,
+            deletion="allowed" if self.config.allow_data_loss else "protected",
+            # After everything, so that a destroy meets its refusal before anything else is gone.
+            opts=self._child(self.consumer, self.dlq_consumer, *self.domain),
         )
 
     def _url(self) -> pulumi.Input[str | None]:

@@ -44,6 +44,7 @@ class EmbeddingSpace(Resource[SpaceInputs]):
     async def check(self, call: Call, new: SpaceInputs, old: Values | None) -> list[CheckFailure]:
         """Refuse a change that was not asked for by name; announce one that was."""
         wanted = Wish.of(new.model_dump(by_alias=True, exclude_none=True))
+        renamed = _renamed(new, old or {})
         deployed = Wish.of(old) if old else await _from_data(call, new, wanted)
         if deployed is None:
             return _nothing_to_replace(wanted)
@@ -51,10 +52,10 @@ class EmbeddingSpace(Resource[SpaceInputs]):
         if refusal is None and deployed.replaced and not wanted.replaced and wanted.space == deployed.space:
             refusal = await _unfinished(call, new, deployed)
         if refusal is not None:
-            return [CheckFailure(refusal.setting, await _message(call, refusal))]
+            return [CheckFailure(refusal.setting, await _message(call, refusal)), *renamed]
         if wanted.replaced is not None and deployed.replaced is None:
             await _announce(call, wanted)
-        return []
+        return renamed
 
     def planned(self, new: Values, old: Values | None) -> Values:
         """The spaces that may exist, known at once."""
@@ -106,6 +107,19 @@ def _under_way(space: Space, known: list[Space], wanted: Wish) -> Wish:
     if replaced is None or not {wanted.space.key, replaced.key} <= keys:
         return Wish(space)
     return wanted if space.key in (wanted.space.key, replaced.key) else Wish(space)
+
+
+def _renamed(new: SpaceInputs, old: Values) -> list[CheckFailure]:
+    """A refusal where the names say that the data should be another stack's."""
+    before = (old.get("owner", new.owner), old.get("database", new.database))
+    if before == (new.owner, new.database):
+        return []
+    reason = (
+        f"this stack's data is in database {before[1]} of {before[0]}, and a renamed stack, project or "
+        f"{KEY}.name "
+        f"would leave it behind for {new.database} of {new.owner}: name it back, or make a new stack"
+    )
+    return [CheckFailure("owner", reason)]
 
 
 def _nothing_to_replace(wanted: Wish) -> list[CheckFailure]:

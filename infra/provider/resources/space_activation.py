@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from infra.provider import d1
+from infra.errors import CfragError
+from infra.provider import d1, vectorize
 from infra.provider.base import Call, Found, Inputs, Resource
+from infra.provider.resources.vectorize_index import DELETE_BY_NAME, way_out
 from infra.provider.values import Values
 
 if TYPE_CHECKING:
@@ -22,13 +25,15 @@ SWEEP = {"kind": "sweep", "cursor": ""}
 
 
 class ActivationInputs(Inputs):
-    """The wanted space; `version_id` makes every new Worker version sweep once."""
+    """The wanted space and its index; `version_id` makes every new Worker version sweep once."""
 
     database_id: str
     queue_id: str
     fingerprint: str
     generation: int = Field(ge=1)
     version_id: str | None = None
+    index: str | None = None
+    deletion: Literal["protected", "allowed"] = "protected"
 
 
 class SpaceActivation(Resource[ActivationInputs]):
@@ -53,8 +58,29 @@ class SpaceActivation(Resource[ActivationInputs]):
 
     async def update(self, call: Call, resource_id: str, old: Values, new: ActivationInputs) -> Values:
         """As `create`: both steps can be repeated."""
-        await activate(call, new)
+        if any(old.get(key) != value for key, value in _watched(new)):
+            await activate(call, new)
         return {}
+
+    async def delete(self, call: Call, resource_id: str, state: Values) -> None:
+        """Refuse the end of a stack that holds data.
+
+        What depends on nothing else goes first, so this is where `pulumi destroy --skip-preview` has touched
+        nothing yet; the index and the database, which are protected too, would be the last ones.
+        """
+        index = state.get("index")
+        if not index or state.get("deletion") == "allowed" or os.environ.get(DELETE_BY_NAME) == index:
+            return
+        count = await vectorize.vector_count(call, index)
+        if count is not None:
+            raise CfragError(
+                f"nothing was deleted: this stack's index {index} holds {count:,} vectors; {way_out(index)}"
+            )
+
+
+def _watched(new: ActivationInputs) -> list[tuple[str, Any]]:
+    values = new.model_dump(by_alias=True, exclude_none=True)
+    return [(key, value) for key, value in values.items() if key not in ("index", "deletion")]
 
 
 async def activate(call: Call, new: ActivationInputs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -168,20 +169,24 @@ async def _take_up(call: Call, new: IndexInputs, failure: ApiFailure) -> str:
 
 async def _locked(call: Call, name: str, state: Values, count: int) -> str | None:
     """Why an index may not be deleted; an empty one always may."""
-    import os
-
     deletion = state.get("deletion", "protected")
     if count == 0 or deletion == "allowed" or os.environ.get(DELETE_BY_NAME) == name:
         return None
-    way_out = (
-        f"set cf-rag:rag.allowDataLoss: true and run `pulumi up` first, or run with {DELETE_BY_NAME}={name}"
-    )
     if deletion != "when-replaced":
-        return f"index {name} holds {count:,} vectors and is protected: {way_out}"
+        return f"index {name} holds {count:,} vectors and is protected; {way_out(name)}"
     if await _replaced(call, state):
         return None
     return (
-        f"index {name} holds {count:,} vectors and its replacement is not complete: finish it; or {way_out}"
+        f"index {name} holds {count:,} vectors and its replacement is not complete: finish it, or "
+        f"{way_out(name)}"
+    )
+
+
+def way_out(index: str) -> str:
+    """How an index with data can be deleted on purpose."""
+    return (
+        "to lose it, set cf-rag:rag.allowDataLoss: true and run `pulumi up` first, or name it: run with "
+        f"{DELETE_BY_NAME}={index}"
     )
 
 
