@@ -31,3 +31,10 @@ def deployed(run_folder: Path) -> Iterator[Deployed]:
     """The demo's stack, deployed by the real Pulumi CLI and filled with its corpus."""
     with deployment.shared(run_folder) as running:
         yield running
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the shared deployment stay on one process of the run, so that it starts and stops once."""
+    for item in items:
+        if "deployed" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("deployed"))

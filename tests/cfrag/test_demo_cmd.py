@@ -27,6 +27,9 @@ def test_a_second_demo_changes_nothing_and_embeds_nothing(deployed: Deployed) ->
     assert re.search(r"\d+ unchanged", run.output)
     assert not re.search(r"\d+ (created|updated|replaced|deleted)", run.output)
     assert run.seconds < 30
+    calls = deployed.cloudflare.call("GET", "/__local/calls")
+    assert calls["ai"] == {"run": len(EXAMPLES)}, "only the searches may embed anything"
+    assert "upsert" not in calls["vectorize"]
 
 
 def test_the_pages_that_the_demo_names_are_there(deployed: Deployed) -> None:
