@@ -14,6 +14,7 @@ from infra.config import RagConfig
 from local.ai import EmbeddingService
 from local.vectorize import VectorizeService
 
+from .deployed import Deployment, local_cloudflare
 from .loading import CONFIG, Rendered, rendered
 from .platform import INDEX, SECRET, Ai, Database, Index, Queue
 
@@ -77,3 +78,13 @@ async def stranger(env: SimpleNamespace) -> AsyncIterator[Client]:
 def log_lines(output: str) -> list[dict[str, Any]]:
     """The JSON lines that a Worker has logged."""
     return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """The Worker of `CONFIG`, deployed to a local Cloudflare of its own."""
+    server = local_cloudflare(tmp_path_factory.mktemp("cloudflare"))
+    try:
+        yield Deployment(server, RagConfig.from_pulumi(CONFIG), "pydocs")
+    finally:
+        server.stop()

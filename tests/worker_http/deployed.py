@@ -1,0 +1,119 @@
+"""The rendered bundle as it is deployed: in Pyodide in workerd, on a local Cloudflare of its own."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from infra.bundle import store
+from infra.bundle.build import render
+from infra.bundle.manifest import Bundle
+from infra.config import RagConfig
+from tests.local_api.server import ROOT, LocalServer
+
+from .platform import SECRET
+
+Json = dict[str, Any]
+
+# A Worker in JavaScript that hands what it gets over HTTP to the RPC method in its path.
+CALLER = """
+export default {
+  async fetch(request, env) {
+    const method = new URL(request.url).pathname.slice(1);
+    const args = await request.json();
+    const answer = await env.RAG[method](...args);
+    const plain = answer !== null && Object.getPrototypeOf(answer) === Object.prototype;
+    return Response.json({ plain, answer });
+  },
+};
+"""
+
+
+class Deployment:
+    """One config's Worker with its database, index and queues."""
+
+    def __init__(self, server: LocalServer, config: RagConfig, name: str) -> None:
+        self.server = server
+        self.name = name
+        self.index = f"{name}-index"
+        bundle = render(config, home=store.home())
+        database = self._create("/d1/database", {"name": f"{name}-db"})["uuid"]
+        for migration in sorted((ROOT / "migrations").glob("*.sql")):
+            self._create(f"/d1/database/{database}/query", {"sql": migration.read_text()})
+        space = {"dimensions": config.model.dims, "metric": config.embedding.metric}
+        self._create("/vectorize/v2/indexes", {"name": self.index, "config": space})
+        for index in config.metadata_indexes():
+            body = {"propertyName": index.property_name, "indexType": index.type}
+            self._create(f"/vectorize/v2/indexes/{self.index}/metadata_index/create", body)
+        self._queues = {
+            each: self._create("/queues", {"queue_name": f"{name}-{each}"}) for each in ("in", "dlq")
+        }
+        self.url = self._deploy(bundle, config, database)
+        self._consume()
+
+    def _create(self, path: str, body: Json) -> Any:
+        answer = self.server.api("POST", path, json=body)
+        assert answer.status_code < 300, answer.text
+        return answer.json()["result"]
+
+    def _deploy(self, bundle: Bundle, config: RagConfig, database: str) -> str:
+        worker = self.server.worker(self.name)
+        bindings: list[Json] = [
+            {"type": "ai", "name": "AI"},
+            {"type": "d1", "name": "DB", "id": database},
+            {"type": "vectorize", "name": "VECTORIZE", "index_name": self.index},
+            {"type": "queue", "name": "RAG_INGEST_QUEUE", "queue_name": f"{self.name}-in"},
+            {"type": "queue", "name": "RAG_DLQ", "queue_name": f"{self.name}-dlq"},
+            {"type": "secret_text", "name": "INTERNAL_API_SECRET", "text": SECRET},
+            {"type": "plain_text", "name": "EMBED_MODEL", "text": config.model.name},
+            {"type": "plain_text", "name": "EMBED_DIMS", "text": str(config.model.dims)},
+            {"type": "plain_text", "name": "EMBED_GENERATION", "text": "1"},
+        ]
+        version = self.server.client().workers.beta.workers.versions.create(
+            worker.id,
+            account_id=self.server.account,
+            main_module=bundle.main_module,
+            compatibility_date=bundle.compatibility_date,
+            compatibility_flags=list(bundle.compatibility_flags),
+            modules=[
+                {
+                    "name": each.name,
+                    "content_type": each.content_type,
+                    "content_base64": base64.b64encode(each.content).decode(),
+                }
+                for each in bundle.modules
+            ],
+            bindings=bindings,  # type: ignore[arg-type]
+        )
+        self.server.deploy(worker, version.id)
+        return self.server.address(worker)
+
+    def _consume(self) -> None:
+        consumer = {
+            "type": "worker",
+            "script_name": self.name,
+            "dead_letter_queue": f"{self.name}-dlq",
+            "settings": {"batch_size": 10, "max_retries": 3, "max_wait_time_ms": 200},
+        }
+        self._create(f"/queues/{self._queues['in']['queue_id']}/consumers", consumer)
+
+    def caller(self) -> str:
+        """The address of a second Worker, bound to this one's RPC entrypoint."""
+        binding = {"type": "service", "name": "RAG", "service": self.name, "entrypoint": "RagEntrypoint"}
+        return self.server.run(f"{self.name}-caller", CALLER, [binding])
+
+    def client(self, token: str | None = SECRET) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+
+    def logs(self) -> str:
+        """What the server and its Workers have printed."""
+        return (self.server.home / "server.log").read_text()
+
+
+def local_cloudflare(home: Path) -> LocalServer:
+    """A running local Cloudflare whose Vectorize shows writes at once."""
+    server = LocalServer(home).start()
+    server.control("PUT", "/settings", {"vectorizeDelaySeconds": 0})
+    return server
