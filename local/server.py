@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -53,12 +53,15 @@ def credentials(home: Path) -> Credentials:
     return Credentials(kept["accountId"], kept["token"], secrets.token_urlsafe(30))
 
 
-def lock(home: Path) -> IO[str]:
-    """Hold the state folder; raises `ServerError` when another server does."""
-    file = (home / "lock").open("a+")
+def lock(home: Path) -> None:
+    """Hold the state folder until this process is gone; raises `ServerError` when another holds it.
+
+    The file is never closed here: only the end of the process gives the folder free.
+    """
+    descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     for attempt in range(LOCK_ATTEMPTS):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except OSError as error:
             if attempt == LOCK_ATTEMPTS - 1:
@@ -67,10 +70,8 @@ def lock(home: Path) -> IO[str]:
                     " `cfrag local stop` ends it"
                 ) from error
             time.sleep(0.1)
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    return file
+    os.truncate(descriptor, 0)
+    os.write(descriptor, str(os.getpid()).encode())
 
 
 def choose_port(home: Path, asked: int | None) -> int:
@@ -114,32 +115,32 @@ def run(home: Path, asked_port: int | None, cell_command: Sequence[str]) -> None
     folder = home.resolve() / "local"
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    with lock(folder):
-        (folder / "local.json").unlink(missing_ok=True)
-        port = choose_port(folder, asked_port)
-        url = f"http://127.0.0.1:{port}"
-        who = credentials(folder)
-        local = Local(folder, who, url, cell_command=cell_command)
-        content = {
-            "pid": os.getpid(),
-            "port": port,
-            "token": who.token,
-            "accountId": who.account_id,
-            "url": url,
-        }
-        app = announced(local, folder / "local.json", content)
-        config = uvicorn.Config(
-            app,
-            host="127.0.0.1",
-            port=port,
-            access_log=False,
-            log_level="warning",
-            timeout_graceful_shutdown=3,
-        )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            # uvicorn stops on these, then raises them again for the handlers from before.
-            signal.signal(number, lambda *_: None)
-        uvicorn.Server(config).run()
+    lock(folder)
+    (folder / "local.json").unlink(missing_ok=True)
+    port = choose_port(folder, asked_port)
+    url = f"http://127.0.0.1:{port}"
+    who = credentials(folder)
+    local = Local(folder, who, url, cell_command=cell_command)
+    content = {
+        "pid": os.getpid(),
+        "port": port,
+        "token": who.token,
+        "accountId": who.account_id,
+        "url": url,
+    }
+    app = announced(local, folder / "local.json", content)
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=port,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=3,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn stops on these, then raises them again for the handlers from before.
+        signal.signal(number, lambda *_: None)
+    uvicorn.Server(config).run()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

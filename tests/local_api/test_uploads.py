@@ -35,7 +35,9 @@ def test_versions_are_numbered_and_listed_newest_first(server: LocalServer) -> N
     ids = [server.upload(made, HELLO, []) for _ in range(3)]
     beta = server.client().workers.beta.workers
     listed = list(beta.versions.list(made.id, account_id=server.account, per_page=2))
-    assert [(version.id, version.number) for version in listed] == list(zip(ids[::-1], (3, 2, 1), strict=True))
+    assert [(version.id, version.number) for version in listed] == list(
+        zip(ids[::-1], (3, 2, 1), strict=True)
+    )
     assert beta.versions.get("latest", account_id=server.account, worker_id=made.id).id == ids[-1]
 
 
