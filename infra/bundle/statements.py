@@ -193,6 +193,8 @@ def _tombstone() -> ClauseElement:
         set_={
             "seq": _D.seq + 1,
             "deleted_at": func.coalesce(_D.deleted_at, statement.excluded.deleted_at),
+            # What was being written may still arrive, but it is not wanted any more.
+            "pending_hash": case((_D.pending_hash.is_not(None), literal_column("'+'")), else_=null()),
             **{
                 name: null()
                 for name in ("content_hash", "embed_model", "schema_rev", "next_hash", "next_model")
@@ -233,7 +235,7 @@ def _unlike_wanted() -> ColumnElement[bool]:
 
 
 def _sweep_page() -> ClauseElement:
-    """The next rows that a sweep has to see to: abandoned writes, tombstones, and vectors of another making."""
+    """The next rows that a sweep has to see to: abandoned writes, tombstones, vectors of another making."""
     stored = and_(_D.deleted_at.is_(None), _D.pending_at.is_(None), _D.content_hash.is_not(None))
     wanted = or_(_D.pending_at < _CUT, _D.deleted_at < _CUT, and_(stored, _unlike_wanted()))
     page = select(*_ROW).where(_D.id > _param("after"), wanted).order_by(_D.id)
@@ -283,7 +285,7 @@ def _verified() -> ClauseElement:
 def _failed() -> ClauseElement:
     """Mark documents that the model never takes, so that no sweep tries them again."""
     mark = literal_column("'!'").concat(_MODEL)
-    return update(DOCUMENTS).values(embed_model=mark, schema_rev=_param("schema")).where(_same_claims())
+    return update(DOCUMENTS).values(embed_model=mark).where(_same_claims())
 
 
 def _state() -> ClauseElement:
@@ -377,7 +379,7 @@ _ALL: dict[str, Statement] = {
     "progress": _sql(_progress, "model", "schema"),
     "lease": _sql(_lease, "items", "now", "model", "cut"),
     "verified": _sql(_verified, "items"),
-    "failed": _sql(_failed, "items", "model", "schema"),
+    "failed": _sql(_failed, "items", "model"),
     "state": _sql(_state, "cut", "model", "schema"),
     "meta_put": _sql(_meta_put, "key", "value"),
     "meta_swap": _sql(_meta_swap, "key", "old", "new"),

@@ -28,7 +28,7 @@ DOCUMENTS = Table(
     "documents",
     METADATA,
     Column("id", Text, primary_key=True, nullable=False),
-    # Grows with every claim. Starts at the time of the insert: a row made anew is never taken for the old one.
+    # Grows with every claim. Starts at the time of the insert: a new row is never taken for the old one.
     Column("seq", Integer, nullable=False),
     # What the stored vector is known to hold; null while it is not known.
     Column("content_hash", Text),
@@ -37,7 +37,7 @@ DOCUMENTS = Table(
     Column("pending_at", Integer),
     Column("indexed_at", Integer),
     Column("active", Integer, nullable=False, server_default=text("1")),
-    # Fingerprint of every vector that the id can have; null while not known, "!" first where embedding failed.
+    # Fingerprint of any vector that the id can have; null while not known, "!" first where embedding failed.
     Column("embed_model", Text),
     Column("schema_rev", Text),
     # The same two for the space that takes over.

@@ -31,7 +31,9 @@ def render(config: RagConfig, folder: Path) -> Path:
     return folder
 
 
-_CORE = "consumer core document embedder hashing jsonsafe model_state models schemas store sweep timing vectors errors"
+_CORE = (
+    "consumer core document embedder errors hashing jsonsafe model_state models schemas store sweep vectors"
+)
 
 
 def _import_all(folder: Path) -> dict[str, ModuleType]:

@@ -1,4 +1,4 @@
-"""The Worker's bindings on this machine's engines, as strict as the runtime: the SDK's conversions and D1's limits."""
+"""The Worker's bindings on this machine's engines, as strict as the SDK's conversions and D1's limits."""
 
 import json
 import re
@@ -20,7 +20,7 @@ Fault = Callable[[], Awaitable[None] | None]
 
 @dataclass
 class Faults:
-    """What is to happen at a call: `before["ai.run"]` or `after["vectorize.upsert"]`, each entry once, in order."""
+    """What happens at calls: `before["ai.run"]`, `after["vectorize.upsert"]` …; each entry once, in order."""
 
     before: dict[str, list[Any]] = field(default_factory=dict)
     after: dict[str, list[Any]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Faults:
 
 
 class Platform:
-    """One account: a D1 database, Vectorize indexes, Workers AI, a queue, and counters of the calls to each."""
+    """One account: D1, Vectorize, Workers AI, queues, and counters of the calls to each."""
 
     def __init__(self, vectorize: VectorizeService, ai: EmbeddingService) -> None:
         self.vectorize, self.ai = vectorize, ai
@@ -213,3 +213,41 @@ class Queue:
         if max(sizes, default=0) > catalog.QUEUE_MESSAGE_BYTES.value:
             raise RuntimeError("Queue send failed: message too large")
         await self.platform.call("queue.send", lambda: self.messages.extend(sent))
+
+
+@dataclass
+class Message:
+    """A message as the consumer gets it; what became of it is in `acked` and `retried`."""
+
+    body: Any
+    attempts: int = 1
+    acked: bool = False
+    retried: int | None = None
+
+    def ack(self) -> None:
+        self.acked = True
+
+    def retry(self, *, delaySeconds: int) -> None:
+        self.retried = delaySeconds
+
+
+@dataclass
+class Batch:
+    messages: list[Message]
+
+
+async def drain(
+    consume: Callable[[Any, Batch], Awaitable[None]], b: Any, platform: Platform, most: int = 200
+) -> int:
+    """Deliver queued messages, ten at a time and without delays, until none is left; how many there were."""
+    delivered = 0
+    waiting: list[Message] = []
+    while (platform.queued or waiting) and delivered < most:
+        waiting += [Message(each["body"]) for each in platform.queued]
+        platform.queued.clear()
+        batch, waiting = waiting[:10], waiting[10:]
+        await consume(b, Batch(batch))
+        delivered += len(batch)
+        waiting += [Message(each.body, each.attempts + 1) for each in batch if each.retried is not None]
+        assert all(each.acked or each.retried is not None for each in batch)
+    return delivered

@@ -36,8 +36,8 @@ class Batch(Protocol):
 async def consume(b: Bindings, batch: Batch) -> None:
     """Work on a batch; every message is acknowledged or given back, whatever happens to its neighbours.
 
-    What can never succeed goes to the dead-letter queue at once, with its reason; the rest is tried again with
-    growing delay.
+    What can never succeed goes to the dead-letter queue at once, with its reason; the rest is tried again
+    with growing delay.
     """
     kinds: dict[str, list[Message]] = {"doc": [], "rewrite": [], "verify": [], "sweep": [], "": []}
     for message in batch.messages:
@@ -64,12 +64,8 @@ def _kind(body: Any) -> str:
     kind, ids = body.get("kind"), body.get("ids")
     if kind == "sweep" and isinstance(body.get("cursor", ""), str):
         return "sweep"
-    if (
-        kind in ("reindex", "backfill", "verify")
-        and isinstance(ids, list)
-        and all(isinstance(i, str) for i in ids)
-    ):
-        return "verify" if kind == "verify" else "rewrite"
+    if isinstance(ids, list) and all(isinstance(each, str) for each in ids):
+        return {"reindex": "rewrite", "backfill": "rewrite", "verify": "verify"}.get(str(kind), "")
     return ""
 
 
@@ -82,7 +78,7 @@ async def _guarded(
     except Problem as problem:
         for message in group:
             await _judge(b, message, problem)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - one bad batch must not stop the queue
         logs.log_exception("unexpected error in the queue", error, messages=len(group))
         for message in group:
             _again(message)
@@ -157,7 +153,7 @@ def _again(message: Message) -> None:
 
 
 async def _bury(b: Bindings, message: Message, problem: Problem) -> None:
-    """To the dead-letter queue with the reason; where that can't be done, retries take it there without one."""
+    """To the dead-letter queue with the reason; if that can't be done, retries take it there without one."""
     if await _send_dead(b, message.body, problem, message.attempts):
         message.ack()
     else:
@@ -177,7 +173,7 @@ async def _send_dead(b: Bindings, original: Any, problem: Problem, attempts: int
         return False
     try:
         await messages.send(b.dlq, [{"body": body}])
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - one bad batch must not stop the queue
         logs.log_exception("the dead-letter queue took no message", error)
         return False
     return True

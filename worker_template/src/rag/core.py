@@ -50,7 +50,7 @@ async def ingest_docs(b: Bindings, docs: Sequence[Document], *, source: str) -> 
 async def search_docs(b: Bindings, request: SearchRequest) -> SearchResponse:
     """The documents nearest in meaning that satisfy every condition, best first. Raises Problem."""
     state = await _state_of(b)
-    model_state.refuse_unready(state, request.filter)
+    await model_state.refuse_unready(b, state, request.filter)
     any_of = vectors.filters(request.filter, request.tags, request.active)
     vector = await embedder.embed_query(b.ai, state.model, request.query)
     matches = await vectors.query(b.vectorize, vector, request.top_k, any_of)

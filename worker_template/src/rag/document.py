@@ -9,7 +9,7 @@ from rag.errors import too_large
 from rag.jsonsafe import size
 from rag.settings import FIELDS, METADATA_BYTES
 
-# Raised when `formatted` changes: it is part of the embedding fingerprint, so that everything is embedded again.
+# Raised when `formatted` changes: as part of the fingerprint it has everything embedded again.
 FORMAT_VERSION = 1
 
 _RESERVED = frozenset({"rawBody", "title", "content", "active", "contentHash"})
@@ -42,7 +42,7 @@ class Stored:
 
 
 def formatted(document: Content) -> str:
-    """The Markdown that is embedded: title, tags and textual fields before the body, as they carry meaning too."""
+    """The Markdown that is embedded: title, tags and textual fields carry meaning too."""
     head = [f"# {document.title}"] if document.title else []
     facts = [f"Tags: {', '.join(sorted(set(document.tags)))}"] if document.tags else []
     facts += [
@@ -54,8 +54,8 @@ def formatted(document: Content) -> str:
 def vector_metadata(document: Content, content_hash: str, active: bool) -> dict[str, Any]:
     """The metadata of the document's vector, at most 10 KiB of compact JSON.
 
-    If that is too small for the raw and the formatted text, only the formatted one is left out: it can be made again.
-    Raises Problem (413) if the raw text does not fit; nothing is ever cut off.
+    If that is too small for the raw and the formatted text, only the formatted one is left out: it can be
+    made again. Raises Problem (413) if the raw text does not fit; nothing is ever cut off.
     """
     metadata: dict[str, Any] = {"rawBody": document.body}
     if document.title is not None:

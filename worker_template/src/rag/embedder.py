@@ -14,7 +14,7 @@ from rag.models import Model
 
 Vector = list[float]
 
-# Codes of developers.cloudflare.com/workers-ai/platform/errors, and what the models themselves answer to a bad input.
+# developers.cloudflare.com/workers-ai/platform/errors, and what models themselves answer to a bad input.
 _REJECTED = frozenset({3003, 3006, 5004, 5006, 5021, 5035})
 _FORBIDDEN = frozenset({3023, 3039, 3041, 3042, 5005, 5007, 5016, 5018, 5019})
 _LIMITED = frozenset({3036})
@@ -22,8 +22,8 @@ _CODE = re.compile(r"\b([3-8]\d{3})\s*:")
 _TOO_LONG = re.compile(
     r"context length|context window|too long|maximum.{0,20}(tokens|length)|max.{0,10}tokens", re.I
 )
-# At least one token per three letters and one for every other sign, which no tokenizer of these models exceeds.
-_TOKENS = re.compile(r"[A-Za-z0-9]{1,3}|[^\sA-Za-z0-9]")
+# A token for two letters and one for every other sign: more than the tokenizers of these models make.
+_TOKENS = re.compile(r"[A-Za-z0-9]{1,2}|[^\sA-Za-z0-9]")
 
 
 class Rejected(Exception):
@@ -52,7 +52,7 @@ def batches(texts: Sequence[str], model: Model) -> list[list[int]]:
 
 
 async def embed_documents(ai: Ai, model: Model, texts: Sequence[str]) -> list[Vector | Problem]:
-    """A vector for each text, or the problem of that text: 422 if the model never takes it, 5xx if AI failed."""
+    """A vector for each text, or its problem: 422 if the model never takes it, 5xx if AI failed."""
     groups = batches(texts, model)
     done = await asyncio.gather(*(_embed_group(ai, model, [texts[at] for at in group]) for group in groups))
     return [result for group in done for result in group]

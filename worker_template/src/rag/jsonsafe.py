@@ -6,7 +6,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """`value` with tuples and other sequences as lists: the runtime refuses a tuple in a call of a binding."""
+    """`value` with tuples and other sequences as lists: no binding takes a tuple."""
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -20,7 +20,7 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 def compact(value: Any) -> str:
-    """JSON without spaces and escapes, the form in which Vectorize counts bytes. Raises ValueError for NaN."""
+    """JSON without spaces and escapes, as Vectorize counts its bytes. Raises ValueError for NaN."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -35,9 +35,9 @@ SCHEMA = hashlib.sha256(",".join(INDEXES).encode()).hexdigest()[:12]
 class State:
     """What a request needs to know, as of one look into `meta`.
 
-    `model` is what texts are embedded with; `desired` the fingerprint that the operator wants, else the model's
-    own; `ready` the metadata indexes that hold every vector; `settled` that no older vector of the same content can
-    still be seen in the index; `moves` that this Worker may change the state.
+    `model` is what texts are embedded with; `desired` the fingerprint that the operator wants, else the
+    model's own; `ready` the metadata indexes that hold every vector; `settled` that no older vector of the
+    same content can still be seen in the index; `moves` that this Worker may change the state.
     """
 
     status: Status
@@ -136,7 +136,7 @@ def _may_move(b: Bindings, own: Model, meta: Mapping[str, str]) -> bool:
 
 
 def _space(b: Bindings, own: Model, *, reindexing: bool, since: int) -> str:
-    """The value of `space` in `meta`: all that a Worker of another version needs to go on with these vectors."""
+    """The value of `space` in `meta`: what a Worker of another version needs to go on with these vectors."""
     return compact(
         {
             "fingerprint": own.fingerprint,
@@ -262,14 +262,16 @@ def _mismatch(b: Bindings, own: Model, space: Mapping[str, Any] | None, meta: Ma
     return State("dims_mismatch", own, own.fingerprint, frozenset(), False, False, meta, advice)
 
 
-def refuse_unready(state: State, properties: Mapping[str, Any]) -> None:
+async def refuse_unready(b: Bindings, state: State, properties: Collection[str]) -> None:
     """Raises Problem (409) for a filter on a field whose index does not hold every vector yet."""
     for name in properties:
-        index = f"{name}:{FIELDS[name]['type']}" if name in FIELDS else None
-        if index and index not in state.ready:
-            raise Problem(
-                "conflict",
-                f"documents are still being added to the index of {name!r}; search without it, or again later",
-                field=f"filter.{name}",
-                retry_after=30,
-            )
+        if f"{name}:{FIELDS[name]['type']}" in state.ready:
+            continue
+        total, behind = await store.progress(b.db, state.fingerprint, SCHEMA)
+        raise Problem(
+            "conflict",
+            f"{total - behind} of {total} documents are in the index of {name!r}; search without it, or later",
+            field=f"filter.{name}",
+            retry_after=30,
+            extra={"progress": {"done": total - behind, "total": total}},
+        )

@@ -21,8 +21,8 @@ async def call(
 ) -> T:
     """The result of `attempt`, which makes one call of the service per try.
 
-    `refusal` tells errors that no other try would change, as what to raise for them; what fails to the last raises
-    `failure` of the last error.
+    `refusal` tells errors that no other try would change, as what to raise for them; what fails to the last
+    raises `failure` of the last error.
     """
     for delay in (*DELAYS, None):
         try:

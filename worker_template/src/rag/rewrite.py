@@ -34,8 +34,8 @@ class _Work:
 async def rewrite(b: Bindings, state: State, ids: Sequence[str]) -> Outcome:
     """Bring these documents to the wanted model and metadata indexes. Raises Problem where a store fails.
 
-    Content is taken from the index, and only while it is the content that D1 knows: a vector that is missing or
-    carries another hash is left for later, never taken as deleted, and old content never comes after new.
+    Content is taken from the index, and only while it is what D1 knows: a vector that is missing or carries
+    another hash is left for later, never taken as deleted, and old content never comes after new.
     """
     outcome = Outcome()
     rows = [row for row in (await store.rows(b.db, ids)).values() if _to_do(row, state)]
@@ -51,13 +51,16 @@ async def rewrite(b: Bindings, state: State, ids: Sequence[str]) -> Outcome:
             values = record.values if _values_stay(row, state) else []
             works.append(_Work(row, record, stored(record.metadata), values))
     works = await _embedded(b, state, works, outcome)
-    if works:
-        outcome.later |= await _written(b, state, works)
+    # What the model does not take keeps its old values and its mark.
+    for model in (state.fingerprint, f"!{state.fingerprint}"):
+        same = [work for work in works if (work.row.embed_model == model) == (model[0] == "!")]
+        if same:
+            outcome.later |= await _written(b, same, model)
     return outcome
 
 
 def _to_do(row: store.Row, state: State) -> bool:
-    """A write that is under way brings the wanted model itself, or the next pass of the sweep finds the row."""
+    """A write that is under way brings the wanted model itself, or the next pass finds the row."""
     if row.deleted_at is not None or row.pending_at is not None or row.content_hash is None:
         return False
     other = row.embed_model not in (state.fingerprint, f"!{state.fingerprint}")
@@ -69,7 +72,7 @@ def _values_stay(row: store.Row, state: State) -> bool:
 
 
 async def _embedded(b: Bindings, state: State, works: list[_Work], outcome: Outcome) -> list[_Work]:
-    """The works with values; those that the model does not take are marked, so that no sweep tries them again."""
+    """The works with values; what the model does not take is marked, so that no sweep tries it again."""
     bare = [work for work in works if not work.values]
     texts = [formatted(work.content) for work in bare]
     refused: list[store.Row] = []
@@ -83,13 +86,13 @@ async def _embedded(b: Bindings, state: State, works: list[_Work], outcome: Outc
             refused.append(work.row)
     if refused:
         log("error", "documents that the model does not take", ids=[row.id for row in refused])
-        await store.failed(b.db, refused, state.fingerprint, SCHEMA)
+        await store.failed(b.db, refused, state.fingerprint)
     return [work for work in works if work.values]
 
 
-async def _written(b: Bindings, state: State, works: list[_Work]) -> set[str]:
-    """Write under a lease; ids that somebody else has touched meanwhile, or that came too late, are returned."""
-    leased = await store.lease(b.db, [work.row for work in works], state.fingerprint)
+async def _written(b: Bindings, works: list[_Work], model: str) -> set[str]:
+    """Write what nobody has touched meanwhile, under a lease; ids of what came too late are returned."""
+    leased = await store.lease(b.db, [work.row for work in works], model)
     works = [work for work in works if work.row.id in leased]
     if not works:
         return set()
@@ -101,7 +104,7 @@ async def _written(b: Bindings, state: State, works: list[_Work]) -> set[str]:
         store.Written(row.id, row.seq, row.content_hash or "", row.active)
         for row in (leased[work.row.id] for work in works)
     ]
-    held = await store.commit(b.db, written, state.fingerprint, SCHEMA)
+    held = await store.commit(b.db, written, model, SCHEMA)
     overtaken = [each.id for each in written if each.id not in held]
     if overtaken:
         await repairs.lost(b, overtaken)

@@ -177,9 +177,9 @@ def _flag(active: bool | None) -> int | None:
     return None if active is None else int(active)
 
 
-async def failed(db: D1, rows: Iterable[Row], model: str, schema: str) -> None:
+async def failed(db: D1, rows: Iterable[Row], model: str) -> None:
     """Mark documents that `model` never takes."""
-    await run(db, (sql.FAILED, _seqs(rows), model, schema))
+    await run(db, (sql.FAILED, _seqs(rows), model))
 
 
 async def sweep_page(db: D1, after: str, model: str, schema: str, cut: int, most: int) -> list[Row]:

@@ -41,7 +41,7 @@ def read(meta: Mapping[str, str]) -> Run | None:
 
 
 async def revive(b: Bindings, state: State) -> None:
-    """Start a sweep where one is needed and none has been heard of for two minutes; once per look at the state."""
+    """Start a sweep where one is needed and none has been heard of for two minutes."""
     if not state.take_look() or not state.moves or not _needed(state.meta):
         return
     last = read(state.meta)
@@ -70,8 +70,8 @@ def _needed(meta: Mapping[str, str]) -> bool:
 async def step(b: Bindings, cursor: str) -> None:
     """One page of a sweep: queue the work on its rows and the message for the next page. Raises Problem.
 
-    A cursor of a sweep that has been started over is dropped, and so is one that reaches a Worker of another version
-    than the operator wants: the first request that the wanted version answers starts a sweep again.
+    A cursor of a sweep that has been started over is dropped, and so is one that reaches a Worker of another
+    version than the operator wants: the first request that the wanted version answers starts a sweep again.
     """
     model_state.forget()
     state = await model_state.current(b)
@@ -95,9 +95,7 @@ async def _step(b: Bindings, state: State, run: Run) -> None:
         following = messages.sweep(run.cursor)
     elif run.found or (await store.progress(b.db, state.fingerprint, SCHEMA))[1]:
         run = replace(run, passes=run.passes + 1)
-        following = messages.sweep(
-            run.cursor, min(PASS_SECONDS * 2 ** min(run.passes - 1, 6), _LONGEST_PASS_SECONDS)
-        )
+        following = messages.sweep(run.cursor, _pass_seconds(run.passes))
     else:
         await model_state.finish(b, state)
         run, following = replace(run, done=True), None
@@ -107,6 +105,10 @@ async def _step(b: Bindings, state: State, run: Run) -> None:
         await _inline(b, state, work)
     else:
         await messages.send(b.queue, [*work, *([following] if following else [])])
+
+
+def _pass_seconds(passes: int) -> int:
+    return min(PASS_SECONDS * 2 ** min(passes - 1, 6), _LONGEST_PASS_SECONDS)
 
 
 def _work(rows: list[store.Row], state: State) -> list[messages.Message]:
