@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.provider.support import LocalCloudflare, Project, plugin_home
+from tests.provider.support import Direct, LocalCloudflare, Project, plugin_home
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +15,14 @@ def cloudflare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloudf
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     running = LocalCloudflare.start(tmp_path_factory.mktemp("cloudflare"), port)
+    running.control("PUT", "/__local/settings", {"vectorizeDelaySeconds": 0})
     yield running
     running.stop()
+
+
+@pytest.fixture
+def direct(cloudflare: LocalCloudflare) -> Direct:
+    return Direct(cloudflare)
 
 
 @pytest.fixture(scope="session")

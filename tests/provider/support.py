@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 from cloudflare import Cloudflare
+from pulumi.provider.experimental import provider as sdk
 
 from cfrag.plugins import ensure_cloudflare_plugin
 from cfrag.pulumi_env import ROOT, LocalApi, pulumi_env
+from infra.provider.account import Account
+from infra.provider.engine import Engine
+from infra.provider.plugin import Plugin
+from infra.provider.resources import RESOURCES
+from infra.provider.values import Values, to_plain_map, to_properties
 
 PROGRAM = Path(__file__).parent / "program/__main__.py"
 Wanted = list[dict[str, Any]]
@@ -60,12 +67,46 @@ class LocalCloudflare:
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """A call of the server's own controls."""
-        import httpx
-
         headers = {"Authorization": f"Bearer {self.token}"}
         answer = httpx.request(method, self.url + path, json=body, headers=headers, trust_env=False)
         assert answer.is_success, answer.text
         return answer.json()["result"]
+
+    def index(self, name: str, dims: int = 768, *, description: str = "", vectors: int = 0) -> str:
+        """Make an index by hand, with vectors in it."""
+        vectorize = self.client.vectorize.indexes
+        vectorize.create(
+            account_id=self.account,
+            name=name,
+            description=description,
+            config={"dimensions": dims, "metric": "cosine"},
+        )
+        if vectors:
+            lines = [
+                json.dumps({"id": f"v{n}", "values": [1.0] + [0.0] * (dims - 1)}) for n in range(vectors)
+            ]
+            self.client.post(
+                f"/accounts/{self.account}/vectorize/v2/indexes/{name}/upsert",
+                cast_to=object,
+                content="\n".join(lines).encode(),
+                options={"headers": {"Content-Type": "application/x-ndjson"}},
+            )
+            while (info := vectorize.info(name, account_id=self.account)) is None or not info.vector_count:
+                time.sleep(0.05)
+        return name
+
+    def database(self, name: str, *statements: str) -> str:
+        """Make a database by hand and run statements in it."""
+        made = self.client.d1.database.create(account_id=self.account, name=name)
+        assert made.uuid
+        for sql in statements:
+            self.sql(made.uuid, sql)
+        return made.uuid
+
+    def sql(self, database: str, sql: str) -> list[Any]:
+        """The rows of one statement."""
+        (result,) = self.client.d1.database.query(database, account_id=self.account, sql=sql)
+        return list(result.results or ())
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -156,3 +197,71 @@ def plugin_home(folder: Path, cloudflare: LocalCloudflare) -> Path:
     """A CLI home with the cloudflare plugin that this machine can have."""
     ensure_cloudflare_plugin(pulumi_env(folder, cloudflare.api) | {"HOME": os.environ["HOME"]})
     return folder
+
+
+class Messages(Engine):
+    """An engine that only remembers what a plugin says."""
+
+    def __init__(self) -> None:
+        super().__init__("127.0.0.1:1")
+        self.lines: list[str] = []
+
+    async def info(self, message: str, urn: str) -> None:
+        self.lines.append(message)
+
+    async def warn(self, message: str, urn: str) -> None:
+        self.lines.append(message)
+
+    async def progress(self, message: str, urn: str) -> None:
+        self.lines.append(message)
+
+
+class Direct:
+    """The provider called as the engine calls it, without a CLI in between."""
+
+    def __init__(self, cloudflare: LocalCloudflare, *, token: str | None = None) -> None:
+        self.plugin = Plugin("cfrag", "0.1.0", RESOURCES)
+        self.messages = Messages()
+        self.plugin.engine = self.messages
+        settings = {"apiToken": token or cloudflare.token, "accountId": cloudflare.account}
+        self.plugin.account = Account(settings | {"baseUrl": cloudflare.api.base_url})
+
+    async def check(self, kind: str, new: Values, old: Values | None = None) -> dict[str, str]:
+        """Reasons of the refusals, by property."""
+        response = await self.plugin.check(
+            sdk.CheckRequest(_urn(kind), to_properties(old or {}), to_properties(new), b"")
+        )
+        return {failure.property: failure.reason for failure in response.failures or ()}
+
+    async def checked(self, kind: str, new: Values) -> Values:
+        """The inputs as a check that passes leaves them."""
+        response = await self.plugin.check(sdk.CheckRequest(_urn(kind), {}, to_properties(new), b""))
+        assert not response.failures, [failure.reason for failure in response.failures]
+        return to_plain_map(response.inputs or {})
+
+    async def diff(self, kind: str, old: Values, new: Values) -> sdk.DiffResponse:
+        request = sdk.DiffRequest(_urn(kind), "id", to_properties(old), to_properties(new), [])
+        return await self.plugin.diff(request)
+
+    async def create(self, kind: str, inputs: Values) -> tuple[str, Values]:
+        request = sdk.CreateRequest(_urn(kind), to_properties(inputs), 0, False)
+        response = await self.plugin.create(request)
+        return response.resource_id or "", to_plain_map(response.properties)
+
+    async def read(self, kind: str, resource_id: str, state: Values | None = None) -> Values | None:
+        properties = to_properties(state or {})
+        response = await self.plugin.read(sdk.ReadRequest(_urn(kind), resource_id, properties, properties))
+        return to_plain_map(response.properties) if response.resource_id else None
+
+    async def update(self, kind: str, resource_id: str, old: Values, new: Values) -> Values:
+        request = sdk.UpdateRequest(
+            _urn(kind), resource_id, to_properties(old), to_properties(new), 0, [], False
+        )
+        return to_plain_map((await self.plugin.update(request)).properties)
+
+    async def delete(self, kind: str, resource_id: str, state: Values) -> None:
+        await self.plugin.delete(sdk.DeleteRequest(_urn(kind), resource_id, to_properties(state), 0))
+
+
+def _urn(kind: str) -> str:
+    return f"urn:pulumi:dev::shop::cfrag:index:{kind}::it"
