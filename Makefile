@@ -4,20 +4,26 @@ JOBS ?= 2
 BIN := .venv/bin
 STAMPS := .cfrag/stamps
 
-.PHONY: help demo test check stop setup setup-dev lock prerequisites
+.PHONY: help demo bench test check stop setup setup-dev lock prerequisites
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:
 	@echo "make demo   deploy to a Cloudflare on this machine, ingest documents, search them"
 	@echo "make stop   stop that Cloudflare (its data stays in .cfrag)"
-	@echo "make test   run the tests        make check   lint and type-check        make lock   renew the locks"
+	@echo "make bench  count the round trips of each operation on what make demo has deployed"
+	@echo "make test   run the tests"
+	@echo "make check  lint and type-check"
+	@echo "make lock   renew the locks"
 
 demo: setup
 	@$(BIN)/cfrag demo
 
 stop:
 	@test ! -x $(BIN)/cfrag || $(BIN)/cfrag local stop
+
+bench: setup
+	@$(BIN)/python -m bench
 
 test: setup-dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
