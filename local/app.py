@@ -19,6 +19,7 @@ from local.api.deploy import Deployer
 from local.api.guard import Budget, Credentials, Guard, no_route
 from local.api.modules import ModuleStore
 from local.api.scripts import ScriptsApi
+from local.api.services import ServicesApi
 from local.api.uploads import Uploads
 from local.api.workers import WorkersApi
 from local.cells import Cells
@@ -64,6 +65,7 @@ class Local:
             *D1Api(self.state, self.cells).routes(),
             *workers.routes(),
             *ScriptsApi(self.state, uploads, self.deployer, workers).routes(),
+            *ServicesApi(self.state, workers).routes(),
             *account.routes(),
             *self.engines.account_routes(),
         ]

@@ -9,9 +9,11 @@ from local.api.bindings import shown as shown_binding
 from local.api.deploy import Deployer
 from local.api.requests import json_object, text
 from local.api.uploads import Uploads, multipart
-from local.api.workers import WorkersApi, checked_name, find, find_version
+from local.api.workers import WorkersApi, checked_name, find, find_version, spec_of
 from local.envelope import ApiError, JsonObject, ok
 from local.state import Deployment, State, Version, Worker, now
+
+SCRIPT_SETTINGS = ("logpush", "observability", "tags", "tail_consumers")
 
 
 class ScriptsApi:
@@ -40,6 +42,8 @@ class ScriptsApi:
             Route(one + "/secrets/{secret_name}", self.get_secret, methods=["GET"]),
             Route(one + "/secrets/{secret_name}", self.delete_secret, methods=["DELETE"]),
             Route(one + "/settings", self.settings, methods=["GET"]),
+            Route(one + "/script-settings", self.script_settings, methods=["GET"]),
+            Route(one + "/script-settings", self.edit_script_settings, methods=["PATCH"]),
             Route(one + "/versions", self.create_version, methods=["POST", "PUT"]),
             Route(one + "/versions", self.list_versions, methods=["GET"]),
             Route(one + "/versions/{version_id}", self.get_version, methods=["GET"]),
@@ -49,7 +53,7 @@ class ScriptsApi:
         return find(self._state, request.path_params["script_name"])
 
     async def list_all(self, request: Request) -> JSONResponse:
-        return ok([_script(worker) for worker in self._state.workers()])
+        return ok([script(worker) for worker in self._state.workers()])
 
     async def upload(self, request: Request) -> JSONResponse:
         """Upload and deploy at once, creating the Worker where there is none."""
@@ -58,7 +62,7 @@ class ScriptsApi:
         worker = self._state.worker(name) or self._workers.add(name, spec)
         version = await self._uploads.add(worker, spec, files, drop_unknown=not _strict(request))
         await self._deployer.deploy(worker, _all(version))
-        return ok({**_script(worker), "deployment_id": version.id, "startup_time_ms": 0})
+        return ok({**script(worker), "deployment_id": version.id, "startup_time_ms": 0})
 
     async def delete(self, request: Request) -> JSONResponse:
         await self._workers.remove(self._worker(request), force=request.query_params.get("force") == "true")
@@ -153,7 +157,18 @@ class ScriptsApi:
                 return secret
         raise ApiError(404, 10056, f"The secret {name} does not exist.")
 
-    # versions
+    # settings
+
+    async def script_settings(self, request: Request) -> JSONResponse:
+        """What holds for every version of a script."""
+        return ok(_unversioned(self._worker(request)))
+
+    async def edit_script_settings(self, request: Request) -> JSONResponse:
+        worker, body = self._worker(request), await json_object(request)
+        worker.spec = spec_of(worker.spec, {key: body[key] for key in SCRIPT_SETTINGS if key in body})
+        worker.updated_on = now()
+        self._state.save_worker(worker)
+        return ok(_unversioned(worker))
 
     async def settings(self, request: Request) -> JSONResponse:
         worker = self._worker(request)
@@ -167,6 +182,8 @@ class ScriptsApi:
                 "usage_model": "standard",
             }
         )
+
+    # versions
 
     async def create_version(self, request: Request) -> Response:
         worker = self._worker(request)
@@ -193,7 +210,7 @@ def _all(version: Version) -> list[JsonObject]:
     return [{"version_id": version.id, "percentage": 100}]
 
 
-def _script(worker: Worker) -> JsonObject:
+def script(worker: Worker) -> JsonObject:
     return {
         "id": worker.name,
         "tag": worker.id,
@@ -201,8 +218,12 @@ def _script(worker: Worker) -> JsonObject:
         "modified_on": worker.updated_on,
         "usage_model": "standard",
         "has_modules": True,
-        **{key: worker.spec[key] for key in ("logpush", "observability", "tags", "tail_consumers")},
+        **_unversioned(worker),
     }
+
+
+def _unversioned(worker: Worker) -> JsonObject:
+    return {key: worker.spec[key] for key in SCRIPT_SETTINGS}
 
 
 def _summary(version: Version) -> JsonObject:

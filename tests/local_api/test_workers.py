@@ -251,6 +251,20 @@ def test_the_scripts_api_uploads_and_deploys_a_form(server: LocalServer) -> None
     assert get(url).text == "hello from nobody"
 
 
+def test_what_wrangler_asks_around_a_deploy_has_an_answer(server: LocalServer) -> None:
+    missing = server.api("GET", "/workers/services/by-wrangler")
+    assert (missing.status_code, missing.json()["errors"][0]["code"]) == (404, 10090)
+    worker = server.worker("by-wrangler")
+    tags = ["cf:service=by-wrangler"]
+    edited = server.api("PATCH", "/workers/scripts/by-wrangler/script-settings", json={"tags": tags})
+    assert edited.json()["result"]["tags"] == tags
+    service = server.api("GET", "/workers/services/by-wrangler").json()["result"]
+    assert service["default_environment"]["environment"] == "production"
+    assert service["default_environment"]["script"]["tag"] == worker.id
+    assert server.api("DELETE", "/workers/services/by-wrangler?force=true").status_code == 200
+    assert server.api("GET", "/workers/services/by-wrangler").status_code == 404
+
+
 def test_the_sdk_uploads_a_version_as_a_form(server: LocalServer) -> None:
     worker = server.worker("sdk-form")
     # The SDK's model of the answer can't be built (its `ResourcesBindings` is no model): read it raw.
