@@ -47,5 +47,6 @@ def test_a_host_in_the_node_lock_is_found(copy: Path) -> None:
     }
     (copy / NODE_LOCK).write_text(json.dumps(lock))
     assert [line for line in problems(copy) if "node_modules/x" in line] == [
-        "package-lock.json: node_modules/x names a host; .npmrc must have omit-lockfile-registry-resolved=true"
+        "package-lock.json: node_modules/x names a host; "
+        ".npmrc must have omit-lockfile-registry-resolved=true"
     ]
