@@ -3,7 +3,7 @@ import fs from "node:fs/promises";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { pack } from "./pack.mjs";
+import { BYTECODE, pack } from "./pack.mjs";
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 const PYODIDE = path.dirname(createRequire(import.meta.url).resolve("pyodide/package.json"));
@@ -45,15 +45,18 @@ markConsole(${JSON.stringify(worker.name)});
   ];
 }
 
-/** Pyodide, the host that runs in front of it, and the whole bundle as one data module. */
-export async function pythonModules(worker, entrypoints, root) {
-  const { archive, scripts } = await pack(worker);
+/**
+ * Pyodide, the host that runs in front of it, and the whole bundle as one data module.
+ * `keep` takes the bytecode that the Worker's Python makes of it.
+ */
+export async function pythonModules(worker, { entrypoints, bytecodeCache = BYTECODE }, root) {
+  const { archive, keep } = await pack(worker, bytecodeCache);
   const pyodide = (type, name, file) => fileModule(type, root, name, path.join(PYODIDE, file));
-  return [
+  const modules = [
     module("ESModule", root, MAIN, hostMain(worker, entrypoints)),
     module("Data", root, "host/bundle.bin", archive),
-    ...scripts.map(({ name, contents }) => module("ESModule", root, name, contents)),
     ...(await Promise.all([
+      ...scripts(worker).map((name) => fileModule("ESModule", root, name, path.join(worker.bundleDir, name))),
       ...(await hostFiles()).map((file) => fileModule("ESModule", root, `host/${file}`, path.join(HERE, "host", file))),
       pyodide("ESModule", "host/pyodide.mjs", "pyodide.mjs"),
       pyodide("ESModule", "host/pyodide.asm.mjs", "pyodide.asm.mjs"),
@@ -62,7 +65,11 @@ export async function pythonModules(worker, entrypoints, root) {
       pyodide("Text", "host/pyodide-lock.json.txt", "pyodide-lock.json"),
     ])),
   ];
+  return { modules, keep };
 }
+
+/** JavaScript in the bundle, which the SDK imports by its name. */
+const scripts = ({ modules }) => modules.map(({ name }) => name).filter(isScript);
 
 function hostMain(worker, entrypoints) {
   const settings = JSON.stringify({ worker: worker.name, mainModule: worker.mainModule });

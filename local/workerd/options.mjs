@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import fs from "node:fs/promises";
 import path from "node:path";
-import { supportedCompatibilityDate } from "miniflare";
+import { Response, supportedCompatibilityDate } from "miniflare";
 import { javascriptModules, pythonModules } from "./modules.mjs";
 
 export const BRIDGE = "cfrag-bridge";
@@ -58,20 +58,26 @@ async function bridge(cell) {
 }
 
 async function userWorker(cell, worker) {
-  const python = isPython(worker);
-  return {
+  const common = {
     name: worker.name,
     modulesRoot: MODULES_ROOT,
-    modules: python
-      ? await pythonModules(worker, entrypoints(cell, worker.name), MODULES_ROOT)
-      : await javascriptModules(worker, MODULES_ROOT),
     compatibilityDate: compatibilityDate(worker),
-    compatibilityFlags: python ? pythonFlags(worker) : worker.compatibilityFlags ?? [],
-    ...(python ? { unsafeEvalBinding: "__UNSAFE_EVAL" } : {}),
+    compatibilityFlags: worker.compatibilityFlags ?? [],
     unsafeDirectSockets: [{ host: worker.host ?? "127.0.0.1", port: worker.port }],
     ...bindings(cell, worker),
   };
+  if (!isPython(worker)) return { ...common, modules: await javascriptModules(worker, MODULES_ROOT) };
+  const host = { entrypoints: entrypoints(cell, worker.name), bytecodeCache: cell.bytecodeCache };
+  const { modules, keep } = await pythonModules(worker, host, MODULES_ROOT);
+  const serviceBindings = { ...common.serviceBindings, __BYTECODE: bytecodeService(keep) };
+  const compatibilityFlags = pythonFlags(worker);
+  return { ...common, modules, serviceBindings, compatibilityFlags, unsafeEvalBinding: "__UNSAFE_EVAL" };
 }
+
+const bytecodeService = (keep) => async (request) => {
+  await keep(await request.arrayBuffer());
+  return new Response();
+};
 
 const isPython = (worker) => worker.mainModule.endsWith(".py");
 

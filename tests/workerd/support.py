@@ -15,11 +15,13 @@ from typing import Any
 import httpx
 
 from infra.bundle import store, vendor
+from infra.bundle.manifest import Module
 
 ROOT = Path(__file__).resolve().parents[2]
 CELL = ROOT / "local" / "workerd" / "cell.mjs"
 BUNDLES = Path(__file__).parent / "bundles"
 DATABASE = "0c0ffee0-0000-4000-8000-000000000001"
+OTHER_DATABASE = "0c0ffee0-0000-4000-8000-000000000002"
 TOKEN = "token-of-the-test"
 START_SECONDS = 30.0
 
@@ -174,11 +176,11 @@ class Cell:
 StartCell = Callable[..., Cell]
 
 
-def packages() -> tuple[vendor.Module, ...]:
+def packages() -> tuple[Module, ...]:
     return vendor.load(store.home()).modules
 
 
-def write(folder: Path, modules: tuple[vendor.Module, ...]) -> Path:
+def write(folder: Path, modules: tuple[Module, ...]) -> Path:
     for module in modules:
         path = folder / module.name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -211,7 +213,7 @@ class Shop:
     """The bundles on disk: those of tests/workerd/bundles with the runtime SDK beside them."""
 
     folder: Path
-    sdk: tuple[vendor.Module, ...]
+    sdk: tuple[Module, ...]
 
     def python(self, name: str, source: Path, bindings: list[Json]) -> Json:
         bundle = self.folder / name

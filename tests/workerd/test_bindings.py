@@ -2,15 +2,10 @@
 
 import pytest
 
-from tests.workerd.support import Api, Cell, Shop, StartCell, callers, probe
+from tests.workerd.support import Api, Cell
 
 INDEX = "vectorize/docs-384-g1"
 MODEL = "@cf/baai/bge-small-en-v1.5"
-
-
-@pytest.fixture(scope="module")
-def cell(start_cell: StartCell, shop: Shop) -> Cell:
-    return start_cell(probe(shop), *callers(shop))
 
 
 def vectorize(cell: Cell, op: str, *args: object) -> object:

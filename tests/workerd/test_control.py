@@ -6,12 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.workerd.support import Cell, Json, Shop, StartCell, callers, probe
-
-
-@pytest.fixture(scope="module")
-def cell(start_cell: StartCell, shop: Shop) -> Cell:
-    return start_cell(probe(shop), *callers(shop))
+from tests.workerd.support import Cell, Json
 
 
 def message(id: str, body: Any, attempts: int = 1, content_type: str = "json") -> Json:

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import pytest
-
-from tests.workerd.support import DATABASE, Api, Cell, Json, Shop, StartCell, callers, probe
-
-OTHER = "0c0ffee0-0000-4000-8000-000000000002"
-
-
-@pytest.fixture(scope="module")
-def cell(start_cell: StartCell, shop: Shop) -> Cell:
-    cell = start_cell(probe(shop), *callers(shop), databases=(DATABASE, OTHER))
-    cell.sql("CREATE TABLE shared (id INTEGER PRIMARY KEY, note TEXT, size REAL)")
-    return cell
+from tests.workerd.support import (
+    BUNDLES,
+    DATABASE,
+    OTHER_DATABASE,
+    Api,
+    Cell,
+    Json,
+    Shop,
+    StartCell,
+    shared_bindings,
+)
 
 
 def query(cell: Cell, sql: str, *params: Any) -> Any:
@@ -94,7 +93,7 @@ def test_control_refuses_what_the_binding_refuses(cell: Cell) -> None:
 
 
 def test_databases_are_apart(cell: Cell) -> None:
-    refused = control(cell, OTHER, {"sql": "SELECT * FROM shared"})
+    refused = control(cell, OTHER_DATABASE, {"sql": "SELECT * FROM shared"})
     assert "no such table: shared" in refused.json()["error"]["message"]
 
 
@@ -102,7 +101,7 @@ def test_database_that_is_not_in_the_cell_is_a_404(cell: Cell) -> None:
     assert control(cell, "0c0ffee0-0000-4000-8000-00000000000f", {"sql": "SELECT 1"}).status_code == 404
 
 
-def test_data_stays_without_any_worker(start_cell: StartCell, cell: Cell) -> None:
+def test_data_stays_without_any_worker(start_cell: StartCell) -> None:
     first = start_cell()
     first.sql("CREATE TABLE kept (a)")
     assert first.stop() == 0
@@ -124,9 +123,9 @@ def test_faults_are_asked_for_only_when_they_are_on(cell: Cell, api: Api) -> Non
 
 
 def test_fault_after_the_call_comes_when_it_is_committed(start_cell: StartCell, shop: Shop, api: Api) -> None:
-    cell = start_cell(probe(shop, "faulty"), d1Faults=True)
+    entry = shop.javascript("faulty", BUNDLES / "caller", shared_bindings())
+    cell = start_cell(entry, d1Faults=True)
     cell.sql("CREATE TABLE shared (note TEXT)")
     api.answer("d1/query", {"ok": {"after": True}})
-    insert = {"sql": "INSERT INTO shared VALUES ('kept')", "params": []}
-    assert cell.post("faulty", "/sql", insert)["changes"] == 1
+    assert cell.get("faulty", "/insert") == [{"note": "inserted"}]
     assert [body["phase"] for body in api.bodies("d1/query")] == ["before", "after"]

@@ -9,13 +9,6 @@ import pytest
 from tests.workerd.support import Cell, Shop, StartCell, packages, probe, worker, write
 
 
-@pytest.fixture(scope="module")
-def cell(start_cell: StartCell, shop: Shop) -> Cell:
-    cell = start_cell(probe(shop))
-    cell.sql("CREATE TABLE later (key TEXT)")
-    return cell
-
-
 def test_first_requests_that_come_at_once_are_all_answered(cell: Cell) -> None:
     with ThreadPoolExecutor(50) as pool:
         answers = list(pool.map(lambda _: cell.get("probe", "/health"), range(50)))
@@ -97,36 +90,40 @@ def test_prints_and_tracebacks_are_log_lines_of_the_worker(cell: Cell) -> None:
     assert cell.logged("ValueError: seen and logged")["worker"] == "probe"
 
 
-def test_client_that_leaves_during_the_boot_does_not_stop_it(start_cell: StartCell, shop: Shop) -> None:
-    cell = start_cell(probe(shop, "abandoned"))
+@pytest.fixture(scope="module")
+def boots(start_cell: StartCell, shop: Shop) -> Cell:
+    """Workers that have not been asked anything yet."""
+    broken = shop.written("broken", "import no_such_package\n")
+    classless = shop.written("classless", "from workers import WorkerEntrypoint\n")
+    return start_cell(probe(shop, "abandoned"), probe(shop, "warmed"), broken, classless)
+
+
+def test_client_that_leaves_during_the_boot_does_not_stop_it(boots: Cell) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        httpx.get(cell.url("abandoned") + "/health", timeout=0.2)
-    assert cell.get("abandoned", "/health") == {"ok": True}
+        httpx.get(boots.url("abandoned") + "/health", timeout=0.1)
+    assert boots.get("abandoned", "/health") == {"ok": True}
 
 
-def test_warm_boots_python_before_the_first_request(start_cell: StartCell, shop: Shop) -> None:
-    cell = start_cell(probe(shop, "warmed"))
-    assert cell.control("POST", "/warm", {"worker": "warmed"}).json() == {"ok": True}
+def test_warm_boots_python_before_the_first_request(boots: Cell) -> None:
+    assert boots.control("POST", "/warm", {"worker": "warmed"}).json() == {"ok": True}
     started = time.monotonic()
-    assert cell.get("warmed", "/health") == {"ok": True}
+    assert boots.get("warmed", "/health") == {"ok": True}
     assert time.monotonic() - started < 0.5
 
 
-def test_bundle_that_does_not_import_answers_500_and_says_why(start_cell: StartCell, shop: Shop) -> None:
-    cell = start_cell(shop.written("broken", "import no_such_package\n"))
+def test_bundle_that_does_not_import_answers_500_and_says_why(boots: Cell) -> None:
     for _ in range(2):
-        response = httpx.get(cell.url("broken"), timeout=10)
+        response = httpx.get(boots.url("broken"), timeout=20)
         assert response.status_code == 500
         assert "No module named 'no_such_package'" in response.text
-    assert "entry.py" in cell.logged("No module named 'no_such_package'")["message"]
-    warm = cell.control("POST", "/warm", {"worker": "broken"})
+    assert "entry.py" in boots.logged("No module named 'no_such_package'")["message"]
+    warm = boots.control("POST", "/warm", {"worker": "broken"})
     assert warm.status_code == 500
     assert "no_such_package" in warm.json()["error"]["message"]
 
 
-def test_class_that_is_missing_is_named(start_cell: StartCell, shop: Shop) -> None:
-    cell = start_cell(shop.written("classless", "from workers import WorkerEntrypoint\n"))
-    response = httpx.get(cell.url("classless"), timeout=10)
+def test_class_that_is_missing_is_named(boots: Cell) -> None:
+    response = httpx.get(boots.url("classless"), timeout=20)
     assert response.status_code == 500
     assert "There is no 'Default' class" in response.text
 

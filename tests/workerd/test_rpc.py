@@ -2,12 +2,7 @@
 
 import pytest
 
-from tests.workerd.support import Cell, Shop, StartCell, callers, probe
-
-
-@pytest.fixture(scope="module")
-def cell(start_cell: StartCell, shop: Shop) -> Cell:
-    return start_cell(probe(shop), *callers(shop))
+from tests.workerd.support import Cell
 
 
 def test_javascript_gets_plain_objects(cell: Cell) -> None:

@@ -6,13 +6,16 @@ import pyodideWasm from "./pyodide.asm.wasm";
 import stdlib from "./python_stdlib.zip.bin";
 import lock from "./pyodide-lock.json.txt";
 import archive from "./bundle.bin";
+import { newBytecode, SESSION, unpack } from "./files.mjs";
 import { entrypointHelper } from "./helper.mjs";
 import { loadLoader, withPatchedGlobals } from "./globals.mjs";
 
-const SESSION = "/session";
 const BASE_URL = "http://pyodide/";
 
-/** Pyodide with the bundle unpacked, and the Python side of the host. `env` is what Python sees. */
+/**
+ * Pyodide with the bundle unpacked and its main module imported. `env` is what Python sees.
+ * Answers the calls of cfrag_host.py, and bytecode() for what was compiled meanwhile.
+ */
 export async function boot({ mainModule }, unsafeEval, env) {
   const assets = { wasm: pyodideWasm, stdlib };
   const pyodide = await withPatchedGlobals(unsafeEval, assets, async () => {
@@ -21,31 +24,16 @@ export async function boot({ mainModule }, unsafeEval, env) {
       indexURL: BASE_URL,
       createPyodideModule,
       lockFileContents: JSON.parse(lock),
-      env: { HOME: "/", PYTHONDONTWRITEBYTECODE: "1" },
+      env: { HOME: "/" },
       stdout: (line) => console.log(line),
       stderr: (line) => console.warn(line),
     });
   });
-  unpack(pyodide.FS, archive);
+  const names = unpack(pyodide.FS, archive);
   pyodide.registerJsModule("_pyodide_entrypoint_helper", entrypointHelper(cloudflareWorkers, cloudflareSockets, env));
-  pyodide.runPython(`import sys; sys.path.insert(0, "${SESSION}/host")`);
-  const host = pyodide.pyimport("cfrag_host");
-  host.start(`${SESSION}/worker`, mainModule.replace(/\.py$/, "").replaceAll("/", "."));
-  return host;
-}
-
-function unpack(FS, buffer) {
-  const bytes = new Uint8Array(buffer);
-  const length = new DataView(buffer).getUint32(0, true);
-  const index = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
-  let offset = 4 + length;
-  const folders = new Set();
-  for (const [name, size] of index) {
-    const path = `${SESSION}/${name}`;
-    const folder = path.slice(0, path.lastIndexOf("/"));
-    if (!folders.has(folder)) FS.mkdirTree(folder);
-    folders.add(folder);
-    FS.writeFile(path, bytes.slice(offset, offset + size), { canOwn: true });
-    offset += size;
-  }
+  // Pyodide doesn't write bytecode of its own accord.
+  pyodide.runPython(`import sys; sys.dont_write_bytecode = False; sys.path.insert(0, "${SESSION}/host")`);
+  const { start, instantiate, dispatch } = pyodide.pyimport("cfrag_host");
+  start(`${SESSION}/worker`, mainModule.replace(/\.py$/, "").replaceAll("/", "."));
+  return { instantiate, dispatch, bytecode: () => newBytecode(pyodide.FS, names) };
 }

@@ -5,7 +5,8 @@ import { markConsole } from "./console.mjs";
 
 /** Property with which the bridge boots Python ahead of the first event. */
 const WARM = "__cfragWarm";
-const HIDDEN = "__UNSAFE_EVAL";
+/** Bytecode of modules that the first request imports is kept too. */
+const KEEP_AFTER_MS = 1000;
 
 let booting;
 let bootError;
@@ -30,10 +31,10 @@ function pythonCalls(settings, className, ctx, env) {
   let instance;
   return async (method, args) => {
     try {
-      const host = await running(settings, ctx, env);
+      const { instantiate, dispatch } = await running(settings, ctx, env);
       if (method === WARM) return true;
-      instance ??= host.instantiate(className, ctx, pythonEnv);
-      return await host.call(instance, method, ...args);
+      instance ??= instantiate(className, ctx, pythonEnv);
+      return await dispatch(instance, method, ...args);
     } catch (error) {
       if (error !== bootError) console.error(text(error));
       if (method !== "fetch") throw error;
@@ -45,17 +46,29 @@ function pythonCalls(settings, className, ctx, env) {
 /** Boot once. The event that came first keeps its context until then, also when its client has gone. */
 function running(settings, ctx, env) {
   if (!booting) {
-    const { [HIDDEN]: unsafeEval, ...visible } = env;
-    pythonEnv = visible;
     markConsole(settings.worker);
-    booting = boot(settings, unsafeEval, visible).catch((error) => {
-      bootError = error;
-      console.error(`the Worker did not start:\n${text(error)}`);
-      throw error;
-    });
-    ctx.waitUntil(booting.catch(() => {}));
+    const booted = start(settings, env);
+    booting = booted;
+    ctx.waitUntil(booted.then(({ bytecode }) => keep(env.__BYTECODE, bytecode), () => {}));
   }
   return booting;
+}
+
+async function start(settings, { __UNSAFE_EVAL: unsafeEval, __BYTECODE: _, ...visible }) {
+  pythonEnv = visible;
+  try {
+    return await boot(settings, unsafeEval, visible);
+  } catch (error) {
+    bootError = error;
+    console.error(`the Worker did not start:\n${text(error)}`);
+    throw error;
+  }
+}
+
+async function keep(service, bytecode) {
+  await new Promise((resolve) => setTimeout(resolve, KEEP_AFTER_MS));
+  const body = bytecode();
+  if (body) await service.fetch("http://host/", { method: "POST", body });
 }
 
 /** Cloudflare answers an exception with a bare 500; here the reason may be told. */

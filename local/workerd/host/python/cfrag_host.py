@@ -7,7 +7,7 @@ from inspect import isawaitable
 from types import ModuleType
 from typing import Any
 
-from pyodide.code import relaxed_call
+from pyodide.code import relaxed_call  # type: ignore[import-not-found]
 
 # Cloudflare drops arguments of event handlers that the method doesn't take.
 EVENT_HANDLERS = {"fetch", "queue", "scheduled", "test"}
@@ -32,7 +32,7 @@ def instantiate(class_name: str, ctx: Any, env: Any) -> Any:
     return cls(ctx, env)
 
 
-async def call(instance: Any, method_name: str, *args: Any) -> Any:
+async def dispatch(instance: Any, method_name: str, *args: Any) -> Any:
     """Call a method with arguments and result converted as the Workers runtime SDK does for RPC."""
     from workers import python_from_rpc, python_to_rpc
 

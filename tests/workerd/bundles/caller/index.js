@@ -10,6 +10,7 @@ const routes = {
   send: (env) => env.QUEUE.send({ from: "js" }, { delaySeconds: 5 }),
   bytes: (env) => env.QUEUE.send(new Uint8Array([1, 255]), { contentType: "bytes" }),
   count: (env) => env.DB.prepare("SELECT count(*) AS n FROM shared").first(),
+  insert: async (env) => (await env.DB.prepare("INSERT INTO shared (note) VALUES ('inserted') RETURNING note").all()).results,
   log: (env) => console.log("logged by %s", env.NAME),
 };
 

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import notes
+from pyodide.ffi import JsException  # type: ignore[import-not-found]
 from workers import Response, WorkerEntrypoint, asgi, wait_until
 from workers import env as module_env
 
@@ -39,7 +40,7 @@ class Default(WorkerEntrypoint):
         body = json.loads(await request.text()) if request.method == "POST" else None
         try:
             return Response.json(await getattr(self, "route_" + url.path[1:])(body, **query))
-        except Exception as error:
+        except JsException as error:
             return Response.json({"error": str(error), "type": type(error).__name__})
 
     async def queue(self, batch: Any) -> None:
