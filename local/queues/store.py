@@ -99,9 +99,9 @@ class QueueStore:
     def save_queue(self, row: QueueRow) -> None:
         values = (*row[:4], int(row.paused), json.dumps(row.settings), row.purged_at)
         self._run(
-            "INSERT INTO queues VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"
-            " modified_on = excluded.modified_on, paused = excluded.paused, settings = excluded.settings,"
-            " purged_at = excluded.purged_at",
+            "INSERT INTO queues VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+            " name = excluded.name, modified_on = excluded.modified_on, paused = excluded.paused,"
+            " settings = excluded.settings, purged_at = excluded.purged_at",
             values,
         )
 

@@ -106,12 +106,12 @@ class Matrix:
     def _candidates(self, namespace: str | None, conditions: Iterable[Condition]) -> NDArray[np.intp]:
         mask = np.ones(len(self._ids), np.bool_)
         if namespace is not None:
-            mask &= [space == namespace for space in self._namespaces]
+            mask &= _flags(space == namespace for space in self._namespaces)
         for condition in conditions:
             column = self._columns.get(condition.property)
             if column is None:
                 return np.empty(0, np.intp)
-            mask &= [held is not ABSENT and condition.matches(held) for held in column.held]
+            mask &= _flags(held is not ABSENT and condition.matches(held) for held in column.held)
         return np.flatnonzero(mask)
 
     def _scores(self, query: FloatArray, rows: NDArray[np.intp]) -> FloatArray:
@@ -124,6 +124,10 @@ class Matrix:
         else:
             scores = np.sqrt(((data - query) ** 2).sum(axis=1))
         return scores
+
+
+def _flags(values: Iterable[bool]) -> NDArray[np.bool_]:
+    return np.fromiter(values, np.bool_)
 
 
 def _unit(vector: FloatArray) -> FloatArray:
