@@ -40,6 +40,7 @@ from infra.naming import Names
 from infra.validation import fault, nearest, problems, within
 
 Metric = Literal["cosine", "euclidean", "dot-product"]
+ToolName = Literal["search_docs", "get_doc", "list_docs", "get_stats", "ingest_doc", "delete_doc"]
 FieldType = Literal["string", "number", "boolean"]
 EnumValue = StrictBool | StrictStr | StrictInt | StrictFloat
 
@@ -171,11 +172,31 @@ class Auth(Model):
 
 
 class Mcp(Model):
-    """The MCP server; `internal_secret` lets the internal secret in on /mcp."""
+    """The MCP server; `internal_secret` lets the internal secret in on /mcp.
+
+    `description` says what the documents are about, `tools` replaces a tool's description; both are
+    read by language models. `authorization_servers` are announced to clients where something in front
+    turns their tokens into keys.
+    """
 
     enabled: bool = True
     internal_secret: bool = False
     description: str | None = None
+    tools: dict[ToolName, str] = {}
+    authorization_servers: tuple[str, ...] = ()
+
+    @field_validator("authorization_servers", mode="before")
+    @classmethod
+    def _list_to_tuple(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("authorization_servers")
+    @classmethod
+    def _are_https(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for position, issuer in enumerate(value):
+            if not issuer.startswith("https://"):
+                raise fault(f'"{issuer}" is no issuer; write it as https://...', position)
+        return value
 
 
 class Queue(Model):

@@ -53,7 +53,8 @@ async def connect(worker: Rendered, env: Any, **headers: str) -> AsyncIterator[C
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         scope["env"] = env
-        await worker.app.app(scope, receive, send)
+        with worker.importable():
+            await worker.app.app(scope, receive, send)
 
     # Errors that leave the application would be a 500 without a body at Cloudflare: let them fail the test.
     transport = httpx.ASGITransport(app, raise_app_exceptions=True)

@@ -109,7 +109,7 @@ class Deployment:
 
     def logs(self) -> str:
         """What the server and its Workers have printed."""
-        return (self.server.home / "server.log").read_text()
+        return "".join(path.read_text() for path in self.server.home.rglob("*.log"))
 
 
 def local_cloudflare(home: Path) -> LocalServer:

@@ -35,6 +35,19 @@ class Rendered:
         self.folder = folder
         self._modules = modules
 
+    @contextmanager
+    def importable(self) -> Iterator[None]:
+        """Make this Worker's `rag` the one that is imported, as some of it is only when it is needed."""
+        others = _without_rag()
+        sys.modules.update(self._modules)
+        sys.path.insert(0, str(self.folder))
+        try:
+            yield
+        finally:
+            sys.path.remove(str(self.folder))
+            self._modules.update(_without_rag())
+            sys.modules.update(others)
+
     def __getattr__(self, name: str) -> Any:
         return self._modules[f"rag.{name}"]
 
@@ -51,23 +64,13 @@ def _rendered(config: str) -> Rendered:
         path = folder / each.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(each.content)
-    with _own_modules(folder) as modules:
+    worker = Rendered(folder, {})
+    with worker.importable():
         for name in _MODULES:
             importlib.import_module(f"rag.{name}")
-        modules.update({name: module for name, module in sys.modules.items() if name.startswith("rag.")})
-    return Rendered(folder, modules)
+    return worker
 
 
-@contextmanager
-def _own_modules(folder: Path) -> Iterator[dict[str, ModuleType]]:
-    """Import `rag` from a folder, without a trace in `sys.modules` afterwards."""
-    mine: dict[str, ModuleType] = {}
-    others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "rag"}
-    sys.path.insert(0, str(folder))
-    try:
-        yield mine
-    finally:
-        sys.path.remove(str(folder))
-        for name in [name for name in sys.modules if name.split(".")[0] == "rag"]:
-            del sys.modules[name]
-        sys.modules.update(others)
+def _without_rag() -> dict[str, ModuleType]:
+    """Take every module of a Worker out of `sys.modules`."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "rag"}

@@ -8,10 +8,11 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
+from rag import mcp
 from rag.edge import Edge, raise_through
 from rag.openapi import describe, operation_id
 from rag.routes import documents, internal, search, service
-from rag.settings import AUTH_MODE, CORS_ORIGINS, NAME
+from rag.settings import AUTH_MODE, CORS_ORIGINS, MCP_ENABLED, NAME
 
 _EXPOSED = ["Server-Timing", "X-Request-Id", "WWW-Authenticate", "Retry-After"]
 
@@ -40,6 +41,8 @@ def build() -> FastAPI:
         routers += [service.routes, documents.routes, search.routes, internal.queue_routes]
     if AUTH_MODE == "keys":
         routers.append(internal.key_routes)
+    if MCP_ENABLED:
+        routers.append(mcp.routes)
     for router in routers:
         api.include_router(router)
     api.add_middleware(Edge, routes=_routes(routers))
@@ -58,7 +61,7 @@ def _allow_origins(api: FastAPI) -> None:
         CORSMiddleware,
         allow_origins=CORS_ORIGINS,
         allow_methods=["GET", "POST", "DELETE"],
-        allow_headers=["Authorization", "Content-Type"],
+        allow_headers=["Authorization", "Content-Type", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"],
         expose_headers=_EXPOSED,
         max_age=86_400,
     )
