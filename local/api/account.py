@@ -38,6 +38,7 @@ class AccountApi:
         """Routes below `/accounts/{account_id}`."""
         return [
             Route("/tokens/verify", self.verify, methods=["GET"]),
+            Route("/storage/kv/namespaces", self.no_kv, methods=["GET"]),
             Route("/workers/subdomain", self.subdomain, methods=["GET"]),
             Route("/workers/domains", self.list_domains, methods=["GET"]),
             Route("/workers/domains", self.put_domain, methods=["PUT"]),
@@ -65,6 +66,10 @@ class AccountApi:
 
     async def subdomain(self, _: Request) -> JSONResponse:
         return ok({"subdomain": "local"})
+
+    async def no_kv(self, request: Request) -> JSONResponse:
+        """wrangler looks here for the site of a Worker before it deletes one."""
+        return page(request, [])
 
     # custom domains
 

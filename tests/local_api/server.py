@@ -33,6 +33,7 @@ class LocalServer:
         self.home = home
         self.process: subprocess.Popen[bytes] | None = None
         self.info: JsonObject = {}
+        self._client: Cloudflare | None = None
 
     def start(self) -> "LocalServer":
         self.home.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,13 @@ class LocalServer:
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+
     def _end(self, number: signal.Signals) -> None:
+        self.close()
         if self.process and self.process.poll() is None:
             self.process.send_signal(number)
             self.process.wait(30)
@@ -85,7 +92,10 @@ class LocalServer:
 
     def client(self) -> Cloudflare:
         """The official SDK, as anyone would use it."""
-        return Cloudflare(api_token=self.info["token"], base_url=f"{self.url}/client/v4", max_retries=0)
+        if self._client is None:
+            base_url = f"{self.url}/client/v4"
+            self._client = Cloudflare(api_token=self.info["token"], base_url=base_url, max_retries=0)
+        return self._client
 
     def raw(self, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.info['token']}"} | options.pop("headers", {})

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cloudflare import Cloudflare
@@ -45,11 +47,15 @@ class Cfrag:
         assert isinstance(value, dict)
         return value
 
-    def server(self) -> LocalServer:
+    @contextmanager
+    def server(self) -> Iterator[LocalServer]:
         """The running server, for uploads."""
         server = LocalServer(self.home)
         server.info = json.loads((self.home / "local/local.json").read_text())
-        return server
+        try:
+            yield server
+        finally:
+            server.close()
 
 
 @pytest.fixture
@@ -62,8 +68,9 @@ def cfrag(tmp_path: Path) -> Iterator[Cfrag]:
 def test_start_is_ready_when_it_returns_and_can_be_repeated(cfrag: Cfrag) -> None:
     first = cfrag.json("start")
     info = json.loads((cfrag.home / "local/local.json").read_text())
-    client = Cloudflare(api_token=info["token"], base_url=f"{first['url']}/client/v4", max_retries=0)
-    assert client.user.tokens.verify()
+    base_url = f"{first['url']}/client/v4"
+    with Cloudflare(api_token=info["token"], base_url=base_url, max_retries=0) as client:
+        assert client.user.tokens.verify()
     assert cfrag.json("start") == first
 
 
@@ -108,14 +115,12 @@ def test_a_taken_port_is_named(cfrag: Cfrag, server: LocalServer) -> None:
 def test_status_shows_what_is_there(cfrag: Cfrag) -> None:
     assert cfrag.json("status", code=3) == {"running": False}
     cfrag.run("start")
-    server = cfrag.server()
-    account = server.account
-    url = server.run("shown", HELLO)
-    client = server.client()
-    client.vectorize.indexes.create(
-        account_id=account, name="an-index", config={"dimensions": 3, "metric": "cosine"}
-    )
-    client.queues.create(account_id=account, queue_name="a-queue")
+    with cfrag.server() as server:
+        url = server.run("shown", HELLO)
+        client, account = server.client(), server.account
+        config: Any = {"dimensions": 3, "metric": "cosine"}
+        client.vectorize.indexes.create(account_id=account, name="an-index", config=config)
+        client.queues.create(account_id=account, queue_name="a-queue")
     status = cfrag.json("status")
     assert status["indexes"] == [{"name": "an-index", "dimensions": 3, "metric": "cosine", "vectors": 0}]
     assert status["queues"] == [{"name": "a-queue", "backlog": 0, "consumer": None}]
@@ -128,7 +133,8 @@ def test_env_lets_any_cloudflare_client_and_the_service_be_used(cfrag: Cfrag) ->
     assert "cfrag local start" in cfrag.run("env", code=3)
     cfrag.run("start")
     secret = {"type": "secret_text", "name": "INTERNAL_API_SECRET", "text": "the secret's $value"}
-    url = cfrag.server().run("service", HELLO, [secret])
+    with cfrag.server() as server:
+        url = server.run("service", HELLO, [secret])
     exports = cfrag.run("env")
     script = (
         f'{exports}\n{shlex.quote(sys.executable)} -c "from cloudflare import Cloudflare; import os;'
@@ -141,7 +147,8 @@ def test_env_lets_any_cloudflare_client_and_the_service_be_used(cfrag: Cfrag) ->
 
 def test_env_asks_which_of_several_workers(cfrag: Cfrag) -> None:
     cfrag.run("start")
-    urls = {name: cfrag.server().run(name, HELLO) for name in ("one", "two")}
+    with cfrag.server() as server:
+        urls = {name: server.run(name, HELLO) for name in ("one", "two")}
     unclear = cfrag.run("env")
     assert "--worker" in unclear
     assert "CFRAG_URL=" not in unclear
@@ -152,7 +159,8 @@ def test_env_asks_which_of_several_workers(cfrag: Cfrag) -> None:
 def test_logs_are_those_of_the_worker_and_can_be_followed(cfrag: Cfrag) -> None:
     cfrag.run("start")
     source = "export default { fetch(r) { console.log('seen', r.url); return new Response('ok'); } };"
-    urls = {name: cfrag.server().run(name, source) for name in ("chatty", "quiet")}
+    with cfrag.server() as server:
+        urls = {name: server.run(name, source) for name in ("chatty", "quiet")}
     get(f"{urls['chatty']}/first")
     log = cfrag.home / "local/logs/chatty.log"
     wait_for(lambda: log.exists() and "/first" in log.read_text(), lambda: "nothing was logged")

@@ -23,8 +23,11 @@ def test_a_good_token_is_verified_by_the_official_client(server: LocalServer) ->
 
 
 def test_a_wrong_token_is_refused_as_cloudflare_does(server: LocalServer) -> None:
-    client = Cloudflare(api_token="wrong", base_url=f"{server.url}/client/v4", max_retries=0)
-    with pytest.raises(AuthenticationError, match="10000"):
+    base_url = f"{server.url}/client/v4"
+    with (
+        Cloudflare(api_token="wrong", base_url=base_url, max_retries=0) as client,
+        pytest.raises(AuthenticationError, match="10000"),
+    ):
         client.d1.database.list(account_id=server.account)
 
 
