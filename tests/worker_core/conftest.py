@@ -32,7 +32,15 @@ def config(**changes: Any) -> RagConfig:
 @pytest.fixture(scope="session")
 def render_version(tmp_path_factory: pytest.TempPathFactory) -> Callable[[RagConfig], Version]:
     """Render a config and load its modules: each call is a new isolate."""
-    return lambda wanted: Version(render(wanted, tmp_path_factory.mktemp("bundle")))
+    rendered: dict[str, Path] = {}
+
+    def version(wanted: RagConfig) -> Version:
+        key = wanted.model_dump_json()
+        if key not in rendered:
+            rendered[key] = render(wanted, tmp_path_factory.mktemp("bundle"))
+        return Version(rendered[key])
+
+    return version
 
 
 @pytest.fixture(scope="session")

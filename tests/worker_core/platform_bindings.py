@@ -75,6 +75,11 @@ class Platform:
         """Make all that is written in D1 older."""
         for column in ("pending_at", "deleted_at", "indexed_at", "lease_at"):
             self.sql.execute(f"UPDATE documents SET {column} = {column} - ?", [int(minutes * 60_000)])
+        for key, member in (("sweep", "at"), ("space", "since")):
+            if (text := self.meta().get(key)) is not None:
+                value = json.loads(text)
+                value[member] -= int(minutes * 60_000)
+                self.set_meta(**{key: json.dumps(value, separators=(",", ":"))})
 
 
 def crossing(value: Any) -> Any:

@@ -150,6 +150,7 @@ async def delete_docs(b: Bindings, ids: Sequence[str]) -> list[DeleteResult]:
 async def get_stats(b: Bindings) -> Stats:
     """State of the vector space and what is in it, also where that state is a mismatch."""
     state = await model_state.current(b)
+    await sweep.revive(b, state)
     counted = await store.counts(b.db)
     by_model = {_model_name(model) or "unknown": 0 for model, _, _ in counted}
     for model, documents, _ in counted:

@@ -205,6 +205,7 @@ async def _move_schema(b: Bindings, meta: dict[str, str]) -> None:
     if ready == set(INDEXES):
         # Indexes have only gone: every vector is in those that are left.
         await store.run(b.db, (sql.ADOPT_SCHEMA, SCHEMA, str(held["revision"])))
+        meta["?schema"] = "0"
     else:
         log(
             "info",
@@ -270,7 +271,7 @@ async def refuse_unready(b: Bindings, state: State, properties: Collection[str])
         total, behind = await store.progress(b.db, state.fingerprint, SCHEMA)
         raise Problem(
             "conflict",
-            f"{total - behind} of {total} documents are in the index of {name!r}; search without it, or later",
+            f"{total - behind} of {total} documents are in the index of {name!r}; leave it out, or try later",
             field=f"filter.{name}",
             retry_after=30,
             extra={"progress": {"done": total - behind, "total": total}},

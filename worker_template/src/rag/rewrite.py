@@ -52,8 +52,9 @@ async def rewrite(b: Bindings, state: State, ids: Sequence[str]) -> Outcome:
             works.append(_Work(row, record, stored(record.metadata), values))
     works = await _embedded(b, state, works, outcome)
     # What the model does not take keeps its old values and its mark.
-    for model in (state.fingerprint, f"!{state.fingerprint}"):
-        same = [work for work in works if (work.row.embed_model == model) == (model[0] == "!")]
+    mark = f"!{state.fingerprint}"
+    for model in (state.fingerprint, mark):
+        same = [work for work in works if (work.row.embed_model == mark) == (model == mark)]
         if same:
             outcome.later |= await _written(b, same, model)
     return outcome
