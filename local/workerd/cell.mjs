@@ -56,6 +56,8 @@ if (!cellFile) {
   process.exit(2);
 }
 start(cellFile).catch((error) => {
-  logLine({ worker: null, level: "error", message: `the cell did not start: ${error.message}` });
+  const [inUse] = error.code === "ERR_ADDRESS_IN_USE" ? error.message.match(/\(([^)]+)\)/).slice(1) : [];
+  const reason = inUse ? `the address ${inUse} is in use` : error.message;
+  logLine({ worker: null, level: "error", message: `the cell did not start: ${reason}` });
   process.exit(1);
 });

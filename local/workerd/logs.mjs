@@ -3,7 +3,8 @@ import readline from "node:readline";
 import { LOG_MARK } from "./host/console.mjs";
 
 const MARKED = new RegExp(`^${LOG_MARK}([^${LOG_MARK}]*)${LOG_MARK} ?`);
-const NOISE = ["Not symbolizing stack traces because $LLVM_SYMBOLIZER is not set"];
+/** Hints and addresses of workerd's own code, of use only to those who build it. */
+const NOISE = /^stack: \S*workerd@|\$LLVM_SYMBOLIZER is not set/;
 
 export function logLine({ worker, level, message }) {
   process.stderr.write(`${JSON.stringify({ worker, level, message })}\n`);
@@ -15,7 +16,7 @@ export function forwardLogs(stdout, stderr, workers) {
   for (const [stream, level] of [[stdout, "info"], [stderr, "error"]]) {
     readline.createInterface({ input: stream }).on("line", (line) => {
       const entry = parse(line, level);
-      if (!entry || NOISE.some((noise) => entry.message.includes(noise))) return;
+      if (!entry || NOISE.test(entry.message)) return;
       const mark = MARKED.exec(entry.message);
       const message = mark ? entry.message.slice(mark[0].length) : entry.message;
       logLine({ worker: mark?.[1] ?? only, level: entry.level, message });

@@ -23,7 +23,8 @@ BUNDLES = Path(__file__).parent / "bundles"
 DATABASE = "0c0ffee0-0000-4000-8000-000000000001"
 OTHER_DATABASE = "0c0ffee0-0000-4000-8000-000000000002"
 TOKEN = "token-of-the-test"
-START_SECONDS = 30.0
+# Generous, for machines with much else to do: nothing waits longer than it must.
+PATIENCE = 60.0
 
 Json = dict[str, Any]
 _TYPES = {
@@ -124,18 +125,20 @@ class Cell:
         return f"http://127.0.0.1:{port}"
 
     def get(self, name: str, path: str) -> Any:
-        response = httpx.get(self.url(name) + path, timeout=20)
+        response = httpx.get(self.url(name) + path, timeout=PATIENCE)
         assert response.status_code == 200, response.text
         return response.json()
 
     def post(self, name: str, path: str, body: Any) -> Any:
-        response = httpx.post(self.url(name) + path, json=body, timeout=20)
+        response = httpx.post(self.url(name) + path, json=body, timeout=PATIENCE)
         assert response.status_code == 200, response.text
         return response.json()
 
     def control(self, method: str, path: str, body: Json | None = None) -> httpx.Response:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        return httpx.request(method, self.ready["control"] + path, json=body, headers=headers, timeout=20)
+        return httpx.request(
+            method, self.ready["control"] + path, json=body, headers=headers, timeout=PATIENCE
+        )
 
     def sql(self, statement: str, *params: Any) -> list[Json]:
         answer = self.control(
@@ -145,7 +148,7 @@ class Cell:
         rows: list[Json] = answer.json()["results"][0]["results"]
         return rows
 
-    def logged(self, text: str, seconds: float = 5.0) -> Json:
+    def logged(self, text: str, seconds: float = PATIENCE) -> Json:
         """The log entry that holds the text, waited for."""
         deadline = time.monotonic() + seconds
         while True:
@@ -159,7 +162,7 @@ class Cell:
         self.process.terminate()
         return self.ended()
 
-    def ended(self, seconds: float = 10.0) -> int:
+    def ended(self, seconds: float = PATIENCE) -> int:
         """The exit code, waited for."""
         code = self.process.wait(timeout=seconds)
         self.close()

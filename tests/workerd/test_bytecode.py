@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from tests.workerd.support import Cell, Json, Shop, StartCell, probe
+from tests.workerd.support import PATIENCE, Cell, Json, Shop, StartCell, probe
 
 FRESH = "ORIGIN = {origin!r}\nCOMPILED = {now}\n"
 
@@ -15,7 +15,7 @@ def boot(start_cell: StartCell, entry: Json, origin: str, cache: Path) -> set[Pa
     before = set(cache.glob("*.pyc"))
     cell: Cell = start_cell(entry, bytecodeCache=str(cache))
     assert cell.get(entry["name"], "/runtime")["origin"] == origin
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while set(cache.glob("*.pyc")) == before:
         assert time.monotonic() < deadline
         time.sleep(0.05)

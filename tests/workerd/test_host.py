@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from tests.workerd.support import Cell, Shop, StartCell, packages, probe, worker, write
+from tests.workerd.support import PATIENCE, Cell, Shop, StartCell, packages, probe, worker, write
 
 
 def test_first_requests_that_come_at_once_are_all_answered(cell: Cell) -> None:
@@ -30,17 +30,15 @@ def test_variables_secrets_and_metadata_are_in_env_and_nothing_of_the_host_is(ce
     assert (env["text"], env["module"], env["version"]) == ("a text", "a text", "version-of-probe")
 
 
-def test_concurrent_requests_wait_side_by_side(cell: Cell) -> None:
-    started = time.monotonic()
+def test_fifty_requests_are_served_side_by_side(cell: Cell) -> None:
     with ThreadPoolExecutor(50) as pool:
-        answers = list(pool.map(lambda _: cell.get("probe", "/sleep?ms=300"), range(50)))
-    assert answers == ["slept"] * 50
-    assert time.monotonic() - started < 5
+        answers = list(pool.map(lambda _: cell.get("probe", "/meet?people=50"), range(50)))
+    assert answers == ["met"] * 50
 
 
 def test_events_arrive_while_the_stream_is_open(cell: Cell) -> None:
     arrivals = []
-    with httpx.stream("GET", cell.url("probe") + "/stream", timeout=10) as response:
+    with httpx.stream("GET", cell.url("probe") + "/stream", timeout=PATIENCE) as response:
         assert response.headers["content-type"] == "text/event-stream"
         for line in response.iter_lines():
             if line:
@@ -53,7 +51,8 @@ def test_events_arrive_while_the_stream_is_open(cell: Cell) -> None:
 def test_wait_until_goes_on_after_the_answer(cell: Cell, how: str) -> None:
     assert cell.get("probe", f"/later?how={how}&key={how}") == "answered"
     assert cell.sql("SELECT key FROM later WHERE key = ?", how) == []
-    deadline = time.monotonic() + 5
+    cell.sql("INSERT INTO later (key) VALUES (?)", f"go {how}")
+    deadline = time.monotonic() + 20
     while cell.sql("SELECT key FROM later WHERE key = ?", how) != [{"key": how}]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -65,13 +64,18 @@ def test_client_that_leaves_during_a_request_does_no_harm(cell: Cell) -> None:
     assert cell.get("probe", "/health") == {"ok": True}
 
 
+def test_client_address_is_never_what_the_client_says(cell: Cell) -> None:
+    headers = {"cf-connecting-ip": "203.0.113.7"}
+    assert httpx.get(cell.url("probe") + "/client", headers=headers, timeout=PATIENCE).json() == "127.0.0.1"
+
+
 def test_rate_limit_counts_per_key(cell: Cell) -> None:
     answers = [cell.get("probe", f"/limit?key={key}")["success"] for key in ("a", "a", "a", "b")]
     assert answers == [True, True, False, True]
 
 
 def test_exception_in_fetch_is_a_500_with_the_traceback_in_the_log(cell: Cell) -> None:
-    response = httpx.get(cell.url("probe") + "/fail", timeout=10)
+    response = httpx.get(cell.url("probe") + "/fail", timeout=PATIENCE)
     assert response.status_code == 500
     assert "ValueError: the route fails" in response.text
     entry = cell.logged("the route fails")
@@ -95,7 +99,8 @@ def boots(start_cell: StartCell, shop: Shop) -> Cell:
     """Workers that have not been asked anything yet."""
     broken = shop.written("broken", "import no_such_package\n")
     classless = shop.written("classless", "from workers import WorkerEntrypoint\n")
-    return start_cell(probe(shop, "abandoned"), probe(shop, "warmed"), broken, classless)
+    warmed = shop.written("warmed", "print('imported without a request')\n")
+    return start_cell(probe(shop, "abandoned"), warmed, broken, classless)
 
 
 def test_client_that_leaves_during_the_boot_does_not_stop_it(boots: Cell) -> None:
@@ -106,14 +111,12 @@ def test_client_that_leaves_during_the_boot_does_not_stop_it(boots: Cell) -> Non
 
 def test_warm_boots_python_before_the_first_request(boots: Cell) -> None:
     assert boots.control("POST", "/warm", {"worker": "warmed"}).json() == {"ok": True}
-    started = time.monotonic()
-    assert boots.get("warmed", "/health") == {"ok": True}
-    assert time.monotonic() - started < 0.5
+    assert boots.logged("imported without a request")["worker"] == "warmed"
 
 
 def test_bundle_that_does_not_import_answers_500_and_says_why(boots: Cell) -> None:
     for _ in range(2):
-        response = httpx.get(boots.url("broken"), timeout=20)
+        response = httpx.get(boots.url("broken"), timeout=PATIENCE)
         assert response.status_code == 500
         assert "No module named 'no_such_package'" in response.text
     assert "entry.py" in boots.logged("No module named 'no_such_package'")["message"]
@@ -123,7 +126,7 @@ def test_bundle_that_does_not_import_answers_500_and_says_why(boots: Cell) -> No
 
 
 def test_class_that_is_missing_is_named(boots: Cell) -> None:
-    response = httpx.get(boots.url("classless"), timeout=20)
+    response = httpx.get(boots.url("classless"), timeout=PATIENCE)
     assert response.status_code == 500
     assert "There is no 'Default' class" in response.text
 
@@ -158,4 +161,4 @@ def test_fastapi_runs_with_its_compiled_packages_and_synchronous_routes(
     (bundle / "entry.py").write_text(FASTAPI)
     cell = start_cell(worker("fastapi", bundle, "entry.py", []))
     assert cell.post("fastapi", "/ask", {"text": "hello"}) == {"echo": "hello"}
-    assert httpx.post(cell.url("fastapi") + "/ask", json={"text": ""}, timeout=10).status_code == 422
+    assert httpx.post(cell.url("fastapi") + "/ask", json={"text": ""}, timeout=PATIENCE).status_code == 422

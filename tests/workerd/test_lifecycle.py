@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workerd.support import CELL, Cell, Json, Shop, StartCell, launch
+from tests.workerd.support import CELL, PATIENCE, Cell, Json, Shop, StartCell, launch
 
 
 def alive(pid: int) -> bool:
@@ -24,7 +24,7 @@ def alive(pid: int) -> bool:
     return not state.startswith("Z") and state != ""
 
 
-def gone(pid: int, seconds: float = 5.0) -> bool:
+def gone(pid: int, seconds: float = PATIENCE) -> bool:
     deadline = time.monotonic() + seconds
     while alive(pid):
         if time.monotonic() > deadline:
@@ -51,7 +51,7 @@ def test_workerd_does_not_outlive_a_killed_node(cell: Cell) -> None:
 def test_end_of_stdin_ends_it(cell: Cell) -> None:
     assert cell.process.stdin
     cell.process.stdin.close()
-    assert cell.process.wait(timeout=5) == 0
+    assert cell.process.wait(timeout=PATIENCE) == 0
     assert gone(cell.ready["workerdPid"])
 
 
@@ -95,7 +95,9 @@ def test_port_that_is_taken_is_named(cell: Cell, tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"127.0.0.1:{port}" in ends_with(cell.config | {"controlPort": port}, tmp_path)
+        assert f"the address 127.0.0.1:{port} is in use" in ends_with(
+            cell.config | {"controlPort": port}, tmp_path
+        )
 
 
 def test_binding_that_is_not_served_locally_is_named(cell: Cell, shop: Shop, tmp_path: Path) -> None:

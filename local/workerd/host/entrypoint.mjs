@@ -34,7 +34,7 @@ function pythonCalls(settings, className, ctx, env) {
       const { instantiate, dispatch } = await running(settings, ctx, env);
       if (method === WARM) return true;
       instance ??= instantiate(className, ctx, pythonEnv);
-      return await dispatch(instance, method, ...args);
+      return await dispatch(instance, method, ...(method === "fetch" ? [fromClient(args[0])] : args));
     } catch (error) {
       if (error !== bootError) console.error(text(error));
       if (method !== "fetch") throw error;
@@ -69,6 +69,13 @@ async function keep(service, bytecode) {
   await new Promise((resolve) => setTimeout(resolve, KEEP_AFTER_MS));
   const body = bytecode();
   if (body) await service.fetch("http://host/", { method: "POST", body });
+}
+
+/** Cloudflare names the client in a header of its own, whatever the client sent. Ours is this machine. */
+function fromClient(request) {
+  const headers = new Headers(request.headers);
+  headers.set("cf-connecting-ip", "127.0.0.1");
+  return new Request(request, { headers });
 }
 
 /** Cloudflare answers an exception with a bare 500; here the reason may be told. */

@@ -25,8 +25,14 @@ async def stream(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def write_later(db: Any, key: str) -> None:
-    await asyncio.sleep(0.2)
+    """Write the key once somebody has written "go" for it."""
+    go = db.prepare("SELECT 1 AS found FROM later WHERE key = ?").bind(f"go {key}")
+    while not await go.first():  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
     await db.prepare("INSERT INTO later (key) VALUES (?)").bind(key).run()
+
+
+meeting: list[int] = []
 
 
 class Default(WorkerEntrypoint):
@@ -35,6 +41,8 @@ class Default(WorkerEntrypoint):
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         if url.path == "/stream":
             return await asgi.fetch(stream, request, self.env, self.ctx)
+        if url.path == "/client":
+            return Response.json(request.headers["cf-connecting-ip"])
         if url.path == "/fail":
             raise ValueError("the route fails")
         body = json.loads(await request.text()) if request.method == "POST" else None
@@ -117,6 +125,14 @@ class Default(WorkerEntrypoint):
         except ValueError:
             traceback.print_exc()
         return "printed"
+
+    async def route_meet(self, _: Any, people: str) -> Any:
+        """Answer when so many requests are here at the same time."""
+        meeting.append(1)
+        # An event would wake all of them inside the request that sets it, which workerd doesn't like.
+        while len(meeting) < int(people):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return "met"
 
     async def route_sleep(self, _: Any, ms: str) -> Any:
         await asyncio.sleep(int(ms) / 1000)
