@@ -108,7 +108,7 @@ async def _step(b: Bindings, state: State, run: Run) -> None:
 
 
 def _pass_seconds(passes: int) -> int:
-    return min(PASS_SECONDS * 2 ** min(passes - 1, 6), _LONGEST_PASS_SECONDS)
+    return min(PASS_SECONDS << min(passes - 1, 6), _LONGEST_PASS_SECONDS)
 
 
 def _work(rows: list[store.Row], state: State) -> list[messages.Message]:
