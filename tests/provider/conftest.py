@@ -26,14 +26,19 @@ def direct(cloudflare: LocalCloudflare) -> Direct:
 
 
 @pytest.fixture(scope="session")
+def plugin_folder(tmp_path_factory: pytest.TempPathFactory, cloudflare: LocalCloudflare) -> Path:
+    """The CLI's plugins, and what the provider takes as CFRAG_HOME."""
+    return plugin_home(tmp_path_factory.mktemp("home"), cloudflare)
+
+
+@pytest.fixture(scope="session")
 def new_project(
-    tmp_path_factory: pytest.TempPathFactory, cloudflare: LocalCloudflare
+    tmp_path_factory: pytest.TempPathFactory, cloudflare: LocalCloudflare, plugin_folder: Path
 ) -> Callable[[str], Project]:
     """Makes a project with an empty stack."""
-    home = plugin_home(tmp_path_factory.mktemp("home"), cloudflare)
 
     def create(name: str) -> Project:
         folder: Path = tmp_path_factory.mktemp(name) / "project"
-        return Project.create(folder, cloudflare, home)
+        return Project.create(folder, cloudflare, plugin_folder)
 
     return create

@@ -82,18 +82,22 @@ class LocalCloudflare:
             config={"dimensions": dims, "metric": "cosine"},
         )
         if vectors:
-            lines = [
-                json.dumps({"id": f"v{n}", "values": [1.0] + [0.0] * (dims - 1)}) for n in range(vectors)
-            ]
-            self.client.post(
-                f"/accounts/{self.account}/vectorize/v2/indexes/{name}/upsert",
-                cast_to=object,
-                content="\n".join(lines).encode(),
-                options={"headers": {"Content-Type": "application/x-ndjson"}},
-            )
-            while (info := vectorize.info(name, account_id=self.account)) is None or not info.vector_count:
-                time.sleep(0.05)
+            self.fill(name, vectors, dims=dims)
         return name
+
+    def fill(self, name: str, vectors: int, *, dims: int = 768) -> None:
+        """Put vectors into an index and wait until they are seen."""
+        lines = [json.dumps({"id": f"v{n}", "values": [1.0] + [0.0] * (dims - 1)}) for n in range(vectors)]
+        self.client.post(
+            f"/accounts/{self.account}/vectorize/v2/indexes/{name}/upsert",
+            cast_to=object,
+            content="\n".join(lines).encode(),
+            options={"headers": {"Content-Type": "application/x-ndjson"}},
+        )
+        while (
+            info := self.client.vectorize.indexes.info(name, account_id=self.account)
+        ) is None or not info.vector_count:
+            time.sleep(0.05)
 
     def database(self, name: str, *statements: str) -> str:
         """Make a database by hand and run statements in it."""

@@ -39,6 +39,7 @@ for entry in json.loads(Path("wanted.json").read_text()):
     opts = pulumi.ResourceOptions(
         depends_on=after, provider=provider, protect=entry.get("protect"), aliases=entry.get("aliases")
     )
+    # By position: some kinds have an argument `name` of their own.
     made[entry["name"]] = kind(entry["name"], **resolved(entry["args"]), opts=opts)
     if "export" in entry:
         pulumi.export(entry["name"], getattr(made[entry["name"]], entry["export"]))
