@@ -63,7 +63,8 @@ async function userWorker(cell, worker) {
     modulesRoot: MODULES_ROOT,
     compatibilityDate: compatibilityDate(worker),
     compatibilityFlags: worker.compatibilityFlags ?? [],
-    unsafeDirectSockets: [{ host: worker.host ?? "127.0.0.1", port: worker.port }],
+    // A Worker without a port is there for service bindings only.
+    unsafeDirectSockets: worker.port ? [{ host: worker.host ?? "127.0.0.1", port: worker.port }] : [],
     ...bindings(cell, worker),
   };
   if (!isPython(worker)) return { ...common, modules: await javascriptModules(worker, MODULES_ROOT) };

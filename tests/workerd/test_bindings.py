@@ -105,8 +105,9 @@ def test_queue_batch_is_one_call(cell: Cell, api: Api) -> None:
     ]
 
 
-def test_queue_error_says_why(cell: Cell, api: Api) -> None:
-    overloaded = {"message": "Queue is overloaded. Please back off.", "code": 10250}
+@pytest.mark.parametrize("number", ["", " (10250)"])
+def test_queue_error_says_why(cell: Cell, api: Api, number: str) -> None:
+    overloaded = {"message": f"Queue is overloaded. Please back off.{number}", "code": 10250}
     api.answer("queue/ingest/send", {"error": overloaded})
     answer = cell.post("probe", "/send", {"body": {}})
     assert answer["error"] == "Error: Queue is overloaded. Please back off. (10250)"

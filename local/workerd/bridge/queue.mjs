@@ -54,7 +54,7 @@ const toBase64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode
 
 /** The class makes `<cause> (<code>)` of these headers, which carry printable ASCII only. */
 function failure({ message, code = UNKNOWN_ERROR }) {
-  const cause = message.replace(/[^\x20-\x7e]+/g, " ");
+  const cause = message.replace(/[^\x20-\x7e]+/g, " ").replace(` (${code})`, "");
   const headers = { "CF-Queues-Error-Code": String(code), "CF-Queues-Error-Cause": cause };
   return new Response(message, { status: 400, headers });
 }
