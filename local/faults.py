@@ -128,11 +128,8 @@ class Faults:
         return taken
 
 
-def routes(faults: Faults, watch_d1: Callable[[], Awaitable[None]] | None = None) -> list[Route]:
-    """The switches and counters under `/__local/`; the server adds authentication.
-
-    `watch_d1` makes D1 calls of Workers ask for faults: by default they don't leave the Worker's process.
-    """
+def routes(faults: Faults) -> list[Route]:
+    """The switches and counters under `/__local/`; the server adds authentication."""
 
     async def add(request: Request) -> JSONResponse:
         try:
@@ -140,8 +137,6 @@ def routes(faults: Faults, watch_d1: Callable[[], Awaitable[None]] | None = None
         except ValidationError as error:
             raise ApiError(400, 10000, f"not a fault: {error.errors()[0]['msg']}") from error
         faults.add(fault)
-        if fault.target == "d1" and watch_d1 is not None:
-            await watch_d1()
         return ok([fault.model_dump(by_alias=True) for fault in faults.pending()])
 
     async def clear(_: Request) -> JSONResponse:

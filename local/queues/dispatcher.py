@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from local.queues.broker import Batch, Broker
@@ -66,10 +67,10 @@ class Dispatcher:
         return wait
 
     async def _sleep(self, seconds: float | None) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), seconds)
-        except TimeoutError:
-            return
+        # Not wait_for: it can lose a cancellation that arrives together with the event.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
 
     async def _handle(self, batch: Batch) -> None:
         worker = str(batch.consumer.script)
@@ -77,7 +78,7 @@ class Dispatcher:
             result = await self._deliver(worker, batch.queue.name, [_wire(one) for one in batch.messages])
         except Undeliverable:
             await asyncio.to_thread(self._broker.give_back, batch, UNDELIVERABLE_SECONDS)
-        except Exception as error:  # whatever went wrong, the messages must not be lost
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, no message may be lost
             log.warning("delivery of %d messages to %s failed: %s", len(batch.messages), worker, error)
             await asyncio.to_thread(self._broker.settle, batch, {"outcome": "exception"})
         else:

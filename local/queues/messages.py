@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from infra import catalog
@@ -59,10 +58,6 @@ def decoded(body: str, content_type: str) -> Any:
 def pulled(body: str, content_type: str) -> str:
     """The body as a pull consumer gets it: text is plain, everything else base64."""
     return base64.b64encode(body.encode()).decode() if content_type == "json" else body
-
-
-def total_bytes(messages: Sequence[NewMessage]) -> int:
-    return sum(message.size for message in messages)
 
 
 def _encoded(body: Any, content_type: str) -> tuple[str, int]:

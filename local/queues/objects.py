@@ -82,3 +82,12 @@ def queue_object(row: QueueRow, consumers: Iterable[ConsumerRow], scripts: Itera
         "consumers_total_count": len(shown),
         "settings": {"delivery_paused": row.paused, **row.settings},
     }
+
+
+def metrics_object(measured: tuple[int, int, float | None]) -> JsonObject:
+    count, size, oldest = measured
+    return {
+        "backlog_count": count,
+        "backlog_bytes": size,
+        "oldest_message_timestamp_ms": 0 if oldest is None else int(oldest * 1000),
+    }

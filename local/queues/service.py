@@ -19,6 +19,7 @@ from local.queues.objects import (
     consumer_row,
     entries,
     message_object,
+    metrics_object,
     now,
     queue_object,
 )
@@ -60,14 +61,6 @@ class QueueService:
         rows = self._store.queues("name", name) if name else self._store.queues()
         return [self._queue_object(row) for row in rows]
 
-    def has_queue(self, name: str) -> bool:
-        return bool(self._store.queues("name", name))
-
-    def consumed_by(self, worker: str) -> list[str]:
-        """The names of the queues that `worker` consumes."""
-        names = {row.id: row.name for row in self._store.queues()}
-        return [names[one.queue] for one in self._store.consumers() if one.script == worker]
-
     def get_queue(self, queue: str) -> JsonObject:
         return self._queue_object(self.row(queue))
 
@@ -91,7 +84,7 @@ class QueueService:
             self._store.delete_queue(self.row(queue).id)
 
     def metrics(self, queue: str) -> JsonObject:
-        return self._metrics(self.row(queue))
+        return metrics_object(self._store.metrics(self.row(queue).id))
 
     # -- consumers ----------------------------------------------------------------------------
 
@@ -162,7 +155,7 @@ class QueueService:
             given = raw.get("visibility_timeout_ms", raw.get("visibility_timeout"))
             ms = tables.number("visibility_timeout_ms", given, timeout, limits.CONSUMER_SETTINGS) or 0
             leased = self.broker.lease(row, consumer, size, ms / 1000, "pull")
-            metrics = self._metrics(row)
+            metrics = metrics_object(self._store.metrics(row.id))
             return {
                 "message_backlog_count": metrics["backlog_count"],
                 "messages": [message_object(one) | {"lease_id": one.lease} for one in leased],
@@ -237,7 +230,7 @@ class QueueService:
         default = row.settings["delivery_delay"] if wait is None else wait
         self._store.add(row.id, messages, self._clock(), default)
         self.broker.changed()
-        return {"metadata": {"metrics": self._metrics(row)}}
+        return {"metadata": {"metrics": metrics_object(self._store.metrics(row.id))}}
 
     def _leased(
         self, row: QueueRow, raw: Any, warnings: dict[str, str]
@@ -251,14 +244,6 @@ class QueueService:
             else:
                 found.append((entry, message))
         return found
-
-    def _metrics(self, row: QueueRow) -> JsonObject:
-        count, size, oldest = self._store.metrics(row.id)
-        return {
-            "backlog_count": count,
-            "backlog_bytes": size,
-            "oldest_message_timestamp_ms": 0 if oldest is None else int(oldest * 1000),
-        }
 
     def _queue_object(self, row: QueueRow) -> JsonObject:
         return queue_object(row, self._store.consumers(row.id), self.producers(row.name))

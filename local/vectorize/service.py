@@ -1,12 +1,11 @@
 """Vectorize itself: eventually consistent indexes that search exactly."""
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from infra import catalog
 from local import limits
@@ -14,10 +13,11 @@ from local.envelope import ApiError
 from local.vectorize import query as queries
 from local.vectorize.filters import IndexType
 from local.vectorize.listing import Snapshots
-from local.vectorize.matrix import Matrix, Metric
+from local.vectorize.matrix import Metric
 from local.vectorize.objects import JsonObject, floats, index_object, iso, match_object, vector_object
-from local.vectorize.store import IndexRow, MetadataIndexRow, Mutation, VectorStore
-from local.vectorize.vectors import VectorRow, WriteOp, check_id, rows
+from local.vectorize.store import IndexRow, Mutation, VectorStore
+from local.vectorize.vectors import WriteOp, check_id, rows
+from local.vectorize.visible import Visible
 
 
 class VectorizeService:
@@ -33,7 +33,7 @@ class VectorizeService:
         self._clock = clock
         self._lock = threading.RLock()
         self._store = VectorStore(path)
-        self._matrices: dict[int, Matrix] = {}
+        self._visible = Visible(self._store)
         self._snapshots = Snapshots(clock)
 
     def close(self) -> None:
@@ -52,10 +52,7 @@ class VectorizeService:
         with self._lock, self._store.transaction():
             index = self._index(name)
             self._store.delete(index.uid)
-            self._matrices.pop(index.uid, None)
-
-    def has_index(self, name: str) -> bool:
-        return self._store.index(name) is not None
+            self._visible.forget(index.uid)
 
     def describe_index(self, name: str) -> JsonObject:
         return index_object(self._index(name))
@@ -82,7 +79,7 @@ class VectorizeService:
             if self.delay > 0:
                 self._store.stage(mutation.seq, staged)
             else:
-                self._write(index.uid, mutation, staged)
+                self._visible.write(index.uid, mutation, staged, mutation.submitted_at)
             return {"mutationId": mutation.id}
 
     def delete_by_ids(self, name: str, ids: Any) -> JsonObject:
@@ -96,7 +93,7 @@ class VectorizeService:
     def create_metadata_index(self, name: str, prop: str, kind: IndexType) -> JsonObject:
         """Accept a metadata index; one that exists with the same type is accepted again, unchanged."""
         with self._settled(name) as index:
-            known = self._accepted_metadata_indexes(index.uid)
+            known = self._visible.accepted_metadata_indexes(index.uid)
             if known.get(prop, kind) != kind:
                 raise limits.METADATA_INDEX_TYPE(name=prop, type=known[prop])
             if prop not in known and len(known) >= catalog.VECTORIZE_METADATA_INDEXES.value:
@@ -107,7 +104,7 @@ class VectorizeService:
 
     def delete_metadata_index(self, name: str, prop: str) -> JsonObject:
         with self._settled(name) as index:
-            if prop not in self._accepted_metadata_indexes(index.uid):
+            if prop not in self._visible.accepted_metadata_indexes(index.uid):
                 raise limits.METADATA_INDEX_MISSING(name=prop)
             mutation = self._log(index, "index-delete", prop)
             self._settle(index.uid)
@@ -170,7 +167,7 @@ class VectorizeService:
                 raise
             except Exception:
                 # The matrix may hold what was just rolled back: load it again.
-                self._matrices.pop(uid, None)
+                self._visible.forget(uid)
                 raise
 
     def _log(
@@ -181,91 +178,14 @@ class VectorizeService:
     def _query(self, index: IndexRow, vector: Any, raw: Any) -> JsonObject:
         wanted = queries.options(raw)
         nearest = queries.query_vector(vector, index.dimensions)
-        found = self._matrix(index).search(nearest, wanted.top_k, wanted.namespace, wanted.conditions)
+        found = self._visible.matrix(index).search(nearest, wanted.top_k, wanted.namespace, wanted.conditions)
         stored = self._store.get(index.uid, [one.id for one in found]) if found else {}
         indexed = self._store.metadata_indexes(index.uid)
         matches = [match_object(stored[one.id], one.score, wanted, indexed) for one in found]
         return {"count": len(matches), "matches": matches}
 
     def _settle(self, uid: int) -> None:
-        now = self._clock()
-        for mutation in self._store.pending(uid):
-            if mutation.submitted_at + self.delay > now:
-                return
-            self._process(uid, mutation)
-
-    def _process(self, uid: int, mutation: Mutation) -> None:
-        if mutation.kind in ("insert", "upsert"):
-            self._write(uid, mutation, self._store.staged(mutation.seq))
-            return
-        if mutation.kind == "delete":
-            self._remove(uid, [row.id for row in self._store.staged(mutation.seq)])
-        elif mutation.kind == "index-create":
-            self._add_metadata_index(uid, mutation)
-        else:
-            self._drop_metadata_index(uid, str(mutation.property))
-        self._done(uid, mutation)
-
-    def _done(self, uid: int, mutation: Mutation) -> None:
-        self._store.processed(uid, mutation, mutation.submitted_at + self.delay)
-
-    def _write(self, uid: int, mutation: Mutation, staged: list[VectorRow]) -> None:
-        op = cast(WriteOp, mutation.kind)
-        self._store.write(uid, mutation.seq, staged, op)
-        self._done(uid, mutation)
-        matrix = self._matrices.get(uid)
-        if matrix is None:
-            return
-        for row in staged:
-            if op == "upsert" or row.id not in matrix:
-                matrix.put(row.id, row.namespace, _loaded(row.metadata), row.values)
-
-    def _remove(self, uid: int, ids: list[str]) -> None:
-        self._store.remove(uid, ids)
-        if uid in self._matrices:
-            for one in ids:
-                self._matrices[uid].drop(one)
-
-    def _add_metadata_index(self, uid: int, mutation: Mutation) -> None:
-        prop, kind = str(mutation.property), cast(IndexType, mutation.type)
-        if any(row.property == prop for row in self._store.metadata_indexes(uid)):
-            return
-        self._store.put_metadata_index(uid, MetadataIndexRow(prop, kind, mutation.seq))
-        if uid in self._matrices:
-            self._matrices[uid].add_index(prop, kind)
-
-    def _drop_metadata_index(self, uid: int, prop: str) -> None:
-        self._store.drop_metadata_index(uid, prop)
-        if uid in self._matrices:
-            self._matrices[uid].drop_index(prop)
-
-    def _accepted_metadata_indexes(self, uid: int) -> dict[str, IndexType]:
-        """What will exist once everything pending is processed."""
-        known = {row.property: row.type for row in self._store.metadata_indexes(uid)}
-        for mutation in self._store.pending(uid):
-            if mutation.kind == "index-create":
-                known.setdefault(str(mutation.property), cast(IndexType, mutation.type))
-            elif mutation.kind == "index-delete":
-                known.pop(str(mutation.property), None)
-        return known
-
-    def _matrix(self, index: IndexRow) -> Matrix:
-        matrix = self._matrices.get(index.uid)
-        if matrix is None:
-            matrix = self._matrices[index.uid] = self._load(index)
-        return matrix
-
-    def _load(self, index: IndexRow) -> Matrix:
-        matrix = Matrix(index.dimensions, index.metric)
-        indexed = self._store.metadata_indexes(index.uid)
-        for row in indexed:
-            matrix.add_index(row.property, row.type)
-        for vector in self._store.vectors(index.uid):
-            matrix.put(vector.id, vector.namespace, _loaded(vector.metadata), vector.values)
-            for row in indexed:
-                if vector.seq < row.seq:
-                    matrix.hide(vector.id, row.property)
-        return matrix
+        self._visible.settle(uid, self._clock() - self.delay, self.delay)
 
 
 def _ids(raw: Any, refusal: limits.Refusal) -> list[str]:
@@ -274,7 +194,3 @@ def _ids(raw: Any, refusal: limits.Refusal) -> list[str]:
     if refusal.limit is not None and len(raw) > refusal.limit.value:
         raise refusal(actual=len(raw))
     return [check_id(one, "id") for one in raw]
-
-
-def _loaded(metadata: str | None) -> JsonObject | None:
-    return None if metadata is None else cast(JsonObject, json.loads(metadata))

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import httpx
 import pytest
@@ -95,11 +95,9 @@ class Rest:
     def send(self, queue: str, messages: list[Any]) -> Any:
         found = self._server.engines.queues.list_queues(queue)
         name = found[0]["queue_id"] if found else queue
-        body = [
-            {"body": one["body"], "content_type": one.get("contentType", "json")} for one in messages
-        ]
+        body = [{"body": one["body"], "content_type": one.get("contentType", "json")} for one in messages]
         pushing = self._server.client.queues.messages
-        return self._call(lambda: pushing.bulk_push(name, account_id=ACCOUNT, messages=body))
+        return self._call(lambda: pushing.bulk_push(name, account_id=ACCOUNT, messages=cast(Any, body)))
 
     def _call(self, work: Any) -> Any:
         try:
@@ -180,14 +178,40 @@ def engines(tmp_path: Path, embedder: EmbeddingService) -> Iterator[Engines]:
     made.queues.close()
 
 
+class Swappable:
+    """One listening application for all tests; each test puts its own behind it."""
+
+    app: Starlette
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+
+@pytest.fixture(scope="session")
+def listening() -> Iterator[tuple[Swappable, str, Cloudflare]]:
+    swappable = Swappable()
+    running = uvicorn.Server(uvicorn.Config(swappable, port=0, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not running.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    url = f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
+    with Cloudflare(api_token="x" * 40, base_url=f"{url}/client/v4", max_retries=0) as client:
+        yield swappable, url, client
+    running.should_exit = True
+    thread.join(20)
+
+
 @pytest.fixture
-def server(engines: Engines, free_port: int) -> Iterator[Server]:
+def server(engines: Engines, listening: tuple[Swappable, str, Cloudflare]) -> Server:
+    swappable, url, client = listening
     account = [
         *vectorize.routes(engines.vectorize, engines.faults),
         *ai.routes(engines.ai, engines.faults),
         *queues.routes(engines.queues, engines.faults),
     ]
-    app = Starlette(
+    swappable.app = Starlette(
         routes=[
             *bindings.routes(engines.vectorize, engines.ai, engines.queues, engines.faults),
             *faults.routes(engines.faults),
@@ -195,17 +219,7 @@ def server(engines: Engines, free_port: int) -> Iterator[Server]:
         ],
         exception_handlers={ApiError: on_api_error},
     )
-    running = uvicorn.Server(uvicorn.Config(app, port=free_port, log_level="warning", lifespan="off"))
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    deadline = time.monotonic() + 20
-    while not running.started and time.monotonic() < deadline:
-        time.sleep(0.01)
-    url = f"http://127.0.0.1:{free_port}"
-    with Cloudflare(api_token="x" * 40, base_url=f"{url}/client/v4", max_retries=0) as client:
-        yield Server(engines, url, client)
-    running.should_exit = True
-    thread.join(20)
+    return Server(engines, url, client)
 
 
 @pytest.fixture(params=[Rest, Binding], ids=["rest", "binding"])

@@ -104,7 +104,7 @@ def test_bge_cuts_a_long_text_and_bge_m3_refuses_it_unless_asked_to_cut(embedder
 def test_bge_m3_ranks_contexts_for_a_query_and_embeds_them_without_one(embedder: EmbeddingService) -> None:
     contexts = [{"text": text} for text in reversed(TEXTS)]
     ranked = embedder.run(M3, {"query": "raise an exception", "contexts": contexts})["response"]
-    assert [one["id"] for one in ranked][0] == 2
+    assert ranked[0]["id"] == 2
     assert ranked[0]["score"] > ranked[2]["score"]
     embedded = embedder.run(M3, {"contexts": contexts})
     assert (embedded["shape"], len(embedded["response"])) == ([3, 1024], 3)

@@ -32,7 +32,9 @@ def test_a_fault_holds_for_the_next_calls_and_no_longer(way: Any, server: Any) -
 
 
 def test_a_fault_says_what_it_was_told_to(server: Any) -> None:
-    switch(server, target="vectorize", op="query", action="error", calls=1, message="disk on fire", status=503)
+    switch(
+        server, target="vectorize", op="query", action="error", calls=1, message="disk on fire", status=503
+    )
     server.engines.vectorize.create("docs", None, 1, "cosine")
     server.binding("vectorize/docs/describe", [])
     answer = server.rest("POST", "/vectorize/v2/indexes/docs/query", json={"vector": [1]})
@@ -86,7 +88,7 @@ def test_d1_asks_before_and_after_a_call(server: Any) -> None:
     server.binding("d1/query", asked | {"phase": "after"})
     assert server.engines.killed == ["docs-worker"]
     switch(server, target="d1", action="error", calls=1, message="D1_ERROR: overloaded")
-    with pytest.raises(ApiError, match="^D1_ERROR: overloaded$"):
+    with pytest.raises(ApiError, match=r"^D1_ERROR: overloaded$"):
         server.binding("d1/query", asked)
     assert server.binding("d1/query", asked) == {"after": False}
 

@@ -147,9 +147,7 @@ def oracle(condition: Any, value: Any, kind: str) -> bool:
         elif kind_of(value) != kind_of(operand) or kind_of(value) in ("null", "array"):
             results.append(False)
         else:
-            left, right = (
-                (value.encode(), operand.encode()) if isinstance(value, str) else (value, operand)
-            )
+            left, right = (value.encode(), operand.encode()) if isinstance(value, str) else (value, operand)
             results.append(
                 {
                     "$lt": left < right,
@@ -162,7 +160,9 @@ def oracle(condition: Any, value: Any, kind: str) -> bool:
 
 
 @given(
-    condition=st.one_of(equalities, ranges), value=stored, kind=st.sampled_from(["string", "number", "boolean"])
+    condition=st.one_of(equalities, ranges),
+    value=stored,
+    kind=st.sampled_from(["string", "number", "boolean"]),
 )
 def test_a_condition_agrees_with_a_naive_oracle(condition: Any, value: Any, kind: str) -> None:
     assert matches(condition, value, kind) == oracle(condition, value, kind)

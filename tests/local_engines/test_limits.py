@@ -195,7 +195,11 @@ CASES = {
         "context window limit (8192)",
     ),
     "unknown model": Case(
-        "embed", ("@cf/no/model", {"text": "a"}), (BGE, {"text": "a"}), 5007, "No such model @cf/no/model or task"
+        "embed",
+        ("@cf/no/model", {"text": "a"}),
+        (BGE, {"text": "a"}),
+        5007,
+        "No such model @cf/no/model or task",
     ),
     "message of 128,001 bytes": Case(
         "send",

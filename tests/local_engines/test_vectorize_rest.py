@@ -51,9 +51,7 @@ def test_an_index_is_created_read_listed_and_deleted(indexes: Any) -> None:
 
 
 def test_a_preset_decides_dimensions_and_metric(indexes: Any) -> None:
-    made = indexes.create(
-        account_id=ACCOUNT, name="preset", config={"preset": "@cf/baai/bge-large-en-v1.5"}
-    )
+    made = indexes.create(account_id=ACCOUNT, name="preset", config={"preset": "@cf/baai/bge-large-en-v1.5"})
     assert (made.config.dimensions, made.config.metric) == (1024, "cosine")
 
 
