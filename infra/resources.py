@@ -179,12 +179,15 @@ class WorkerVersion(pulumi.CustomResource):
         tag: Input[str] | None = None,
         cpu_ms: Input[int] | None = None,
         upload: Input[str] | None = None,
+        space: Input[str] | None = None,
+        spaces: Input[Sequence[str]] | None = None,
         opts: ResourceOptions | None = None,
     ) -> None:
         """Upload `bundle` (a digest) to the Worker named `worker` with the beta id `worker_id`.
 
         `bindings` maps a binding's name to `{type, ...}` as the API names its fields; the text of a
         `secret_text` has to be a Pulumi secret. `upload` is `beta` (default) or `multipart`.
+        `space` is the one that the bundle is made for; it has to be the first of `spaces`.
         """
         props = {
             "workerId": worker_id,
@@ -195,6 +198,8 @@ class WorkerVersion(pulumi.CustomResource):
             "tag": tag,
             "cpuMs": cpu_ms,
             "upload": upload,
+            "space": space,
+            "spaces": spaces,
             "manifest": None,
             "versionId": None,
             "number": None,

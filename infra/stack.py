@@ -102,7 +102,7 @@ class RagStack(pulumi.ComponentResource):
             "space",
             owner=self.args.owner,
             database=self.names.db,
-            index=wanted.index,
+            index=wanted.name,
             model=wanted.model.name,
             pooling=wanted.model.pooling,
             dims=wanted.model.dims,
@@ -118,7 +118,7 @@ class RagStack(pulumi.ComponentResource):
             "model": old.model.name,
             "dims": old.model.dims,
             "metric": old.metric,
-            "index": old.index,
+            "index": old.name,
             "strategy": self.config.replacing and self.config.replacing.strategy,
         }
 
@@ -128,7 +128,7 @@ class RagStack(pulumi.ComponentResource):
         deletion = "allowed" if self.config.allow_data_loss else "when-replaced" if replaced else "protected"
         return VectorizeIndex(
             f"index-g{space.generation}",
-            name=space.index,
+            name=space.name,
             dims=space.model.dims,
             metric=space.metric,
             generation=space.generation,
@@ -196,6 +196,8 @@ class RagStack(pulumi.ComponentResource):
             bundle=self.bundle.digest,
             bindings=self._bindings(),
             cpu_ms=self.config.cpu_ms,
+            space=wiring.spaces(self.config, self.names)[0].key,
+            spaces=self.space.spaces,
             opts=self._child(self.worker),
         )
 

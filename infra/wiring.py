@@ -15,7 +15,12 @@ class Space(NamedTuple):
     generation: int
     model: EmbeddingModel
     metric: Metric
-    index: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """What tells spaces apart, as `EmbeddingSpace.spaces` spells it."""
+        return f"g{self.generation}/{self.model.dims}/{self.metric}"
 
 
 def spaces(config: RagConfig, names: Names) -> list[Space]:

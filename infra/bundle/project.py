@@ -95,7 +95,7 @@ def _project_files(config: RagConfig, stack: str, bundle: Bundle) -> dict[str, b
 
 def _wrangler(config: RagConfig, stack: str, bundle: Bundle) -> bytes:
     names = config.names(stack)
-    indexes = {space.binding: space.index for space in wiring.spaces(config, names) if space.binding}
+    indexes = {space.binding: space.name for space in wiring.spaces(config, names) if space.binding}
     return render_file(
         "wrangler.jsonc.j2",
         config=config,

@@ -16,7 +16,7 @@ def replacing(strategy: str) -> RagConfig:
 
 
 def bound(value: RagConfig) -> dict[str | None, str]:
-    return {space.binding: space.index for space in wiring.spaces(value, value.names("dev"))}
+    return {space.binding: space.name for space in wiring.spaces(value, value.names("dev"))}
 
 
 def test_one_space_is_read_as_vectorize() -> None:

@@ -24,7 +24,7 @@ RAG = {
     "docsPublic": True,
 }
 _PARTS = ("infra", "worker_template", "migrations")
-_TIMEOUT = 300
+_TIMEOUT = 150
 Json = dict[str, Any]
 
 
@@ -72,16 +72,19 @@ class Checkout:
 
     def run(self, *arguments: str, fails: bool = False) -> str:
         """Run `pulumi` and return all that it printed, having checked how it ended."""
-        done = subprocess.run(
-            ["pulumi", *arguments, "--non-interactive", "--color", "never"],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                ["pulumi", *arguments, "--non-interactive", "--color", "never"],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f"pulumi {arguments[0]} hangs: {late.stdout!r} {late.stderr!r}") from late
         output = done.stdout + done.stderr
         assert (done.returncode != 0) is fails, output
         assert "Traceback" not in output, output

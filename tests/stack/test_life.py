@@ -121,8 +121,9 @@ def test_a_preview_names_the_modules_that_change(stack: Checkout) -> None:
 
 def test_destroy_is_refused_before_anything_is_touched(stack: Checkout, cloudflare: LocalCloudflare) -> None:
     before = deployed(cloudflare, "docs-life")
-    said = stack.run("destroy", "--yes", "--skip-preview", fails=True)
-    assert "protect" in said
+    assert "protect" in stack.run("destroy", "--yes", fails=True)
+    assert deployed(cloudflare, "docs-life") == before
+    assert "allowDataLoss" in stack.run("destroy", "--yes", "--skip-preview", fails=True)
     assert deployed(cloudflare, "docs-life") == before
     assert stack.service().search("anonymous functions")[0] == "lambda/1"
     stack.preview("--expect-no-changes")
@@ -152,7 +153,7 @@ def test_an_unasked_change_of_the_space_is_refused_at_preview(
         assert name in said
 
 
-@pytest.mark.parametrize("flags", [(), ("--target", "index-g1"), ("--target", "worker")], ids=str)
+@pytest.mark.parametrize("flags", [(), ("--target", "index-g1"), ("--target", "version")], ids=str)
 def test_an_unasked_change_of_dims_is_refused_without_a_preview_and_on_targets(
     stack: Checkout, cloudflare: LocalCloudflare, flags: tuple[str, ...]
 ) -> None:

@@ -224,3 +224,12 @@ def test_a_bundle_at_fault_is_refused_before_anything_is_declared(monkeypatch: p
     monkeypatch.setattr("infra.bundle.render", fail)
     with pytest.raises(BundleError, match="no bundle"):
         declare(RAG)
+
+
+def test_nothing_is_removed_before_the_resource_that_refuses_it() -> None:
+    found = resources({**RAG, "domain": {"hostname": "rag.example.com", "zoneId": "z"}})
+    own = {name for name, each in found.items() if not each.type.startswith(INTERNAL)}
+    needed = set().union(*(found[name].after for name in own))
+    assert own - needed == {"activation"}
+    assert found["activation"].inputs["deletion"] == "protected"
+    assert found["activation"].inputs["index"] == "docs-dev-768-g1"

@@ -32,6 +32,8 @@ class VersionInputs(Inputs):
     tag: str | None = None
     cpu_ms: int | None = Field(default=None, ge=1)
     upload: Literal["beta", "multipart"] = "beta"
+    space: str | None = None
+    spaces: list[str] | None = None
 
     @field_validator("bindings")
     @classmethod
@@ -57,10 +59,15 @@ class WorkerVersion(Resource[VersionInputs]):
             *("manifest", "mainModule", "compatibilityDate", "compatibilityFlags"),
         }
     )
-    uncompared: ClassVar[frozenset[str]] = frozenset({"upload"})
+    uncompared: ClassVar[frozenset[str]] = frozenset({"upload", "space", "spaces"})
 
     async def check(self, call: Call, new: VersionInputs, old: Values | None) -> list[CheckFailure]:
-        """Refuse a secret without a text: a placeholder would overwrite the real one."""
+        """Refuse a space that the gate has not granted, and a secret without a text.
+
+        A placeholder for a secret would overwrite the real one.
+        """
+        if new.space and new.spaces and new.space != new.spaces[0]:
+            return [CheckFailure("space", _not_granted(new.space, new.spaces[0]))]
         return [
             CheckFailure(f"bindings.{name}", f"{name} has no text; give it, or bind it as type inherit")
             for name, binding in new.bindings.items()
@@ -103,6 +110,13 @@ class WorkerVersion(Resource[VersionInputs]):
         seen = {"workerId": worker, "versionId": version, "number": found.number}
         inputs = {key: value for key, value in state.items() if key not in self.outputs}
         return Found(state | seen, inputs or {"workerId": worker})
+
+
+def _not_granted(wanted: str, granted: str) -> str:
+    return (
+        f"this version is for space {wanted}, but the stack's embedding space is {granted}: "
+        "run `pulumi preview` without --target, which says how to change it"
+    )
 
 
 def _load(digest: str) -> Bundle:
