@@ -27,8 +27,8 @@ def ingest(worker: Any, b: Any) -> Callable[..., Any]:
     return ingest
 
 
-async def _verify(worker: Any, b: Any, *ids: str, attempts: int = 4) -> Message:
-    message = Message({"kind": "verify", "ids": list(ids), "_reindexFromQueue": True}, attempts)
+async def _verify(worker: Any, b: Any, *ids: str) -> Message:
+    message = Message({"kind": "verify", "ids": list(ids), "_reindexFromQueue": True})
     await worker.consumer.consume(b, Batch([message]))
     return message
 
@@ -91,10 +91,24 @@ async def test_a_killed_write_that_did_not_reach_the_index_changes_nothing(
     with pytest.raises(Killed):
         await ingest(doc(body="New."))
     platform.pass_minutes(6)
-    assert (await _verify(worker, b, "a", attempts=1)).retried, "it may not be visible yet"
-    assert (await _verify(worker, b, "a", attempts=4)).acked
+    assert (await _verify(worker, b, "a")).retried, "it may not be visible yet"
+    platform.pass_minutes(6)
+    assert (await _verify(worker, b, "a")).acked
     (result,) = await ingest(doc(body="Old."))
     assert result.status == "skipped"
+
+
+async def test_a_first_write_that_never_came_so_far_leaves_no_document(
+    worker: Any, b: Any, doc: Any, platform: Platform, ingest: Any
+) -> None:
+    await worker.model_state.current(b)
+    platform.faults.after["ai"] = [Killed()]
+    with pytest.raises(Killed):
+        await ingest(doc())
+    assert (await worker.core.get_doc(b, "a")).state == "indexing"
+    platform.pass_minutes(12)
+    assert (await _verify(worker, b, "a")).acked
+    assert platform.row("a") is None
 
 
 async def test_a_vector_that_never_appears_clears_the_hash(
@@ -102,6 +116,9 @@ async def test_a_vector_that_never_appears_clears_the_hash(
 ) -> None:
     await ingest(doc())
     platform.vectorize.delete_by_ids("g1", ["a"])
+    assert (await _verify(worker, b, "a")).retried
+    assert (platform.row("a") or {})["content_hash"] is not None, "it may not be visible yet"
+    platform.pass_minutes(12)
     assert (await _verify(worker, b, "a")).acked
     assert (platform.row("a") or {})["content_hash"] is None
     assert (await worker.core.get_doc(b, "a")).state == "indexing"
@@ -244,7 +261,7 @@ async def test_a_delete_that_did_not_reach_the_index_is_finished_later(
     with pytest.raises(worker.errors.Problem):
         await worker.core.get_doc(b, "a")
     assert (await worker.core.list_docs(b, None, 10, False)).documents == []
-    await _verify(worker, b, "a", attempts=1)
+    await _verify(worker, b, "a")
     assert (_in_index(platform), platform.row("a")) == (None, None)
 
 

@@ -13,8 +13,10 @@ from rag.schemas import Document
 from rag.settings import QUEUE_MESSAGE_BYTES
 
 _FIRST_DELAY, _LONGEST_DELAY = 10, 900
-# From this try on a vector that can't be seen is taken as not there: it would have been visible long ago.
-_FINAL_ATTEMPT = 4
+# Writes become visible within some minutes.
+_VERIFY_DELAY = 60
+# After so many tries the sweep takes over: what is still not as it should be is marked in D1.
+_WORK_ATTEMPTS = 4
 
 
 class Message(Protocol):
@@ -107,22 +109,18 @@ async def _rewrite(b: Bindings, group: list[Message]) -> None:
     outcome = await rewrite.rewrite(b, state, ids) if state.moves else rewrite.Outcome()
     for doc_id, problem in outcome.failed.items():
         await _send_dead(b, {"kind": "reindex", "ids": [doc_id]}, problem, 1)
-    unseen = outcome.later & {i for m in group if m.attempts >= _FINAL_ATTEMPT for i in m.body["ids"]}
-    if unseen:
-        # What could not be seen for so long is not there: find out what is.
-        await repairs.verify(b, sorted(unseen), final=True)
+    if outcome.unseen:
+        # What can't be seen after so long is not there: find out what is.
+        await repairs.verify(b, sorted(outcome.unseen))
     for message in group:
-        _finish(message, set(message.body["ids"]) & (outcome.later - unseen))
+        _finish(message, outcome.later - outcome.unseen, _FIRST_DELAY)
 
 
 async def _verify(b: Bindings, group: list[Message]) -> None:
     await model_state.ensure(b)
-    for final in (False, True):
-        part = [message for message in group if (message.attempts >= _FINAL_ATTEMPT) == final]
-        ids = [doc_id for message in part for doc_id in message.body["ids"]]
-        later = await repairs.verify(b, ids, final=final) if ids else set()
-        for message in part:
-            _finish(message, set(message.body["ids"]) & later)
+    later = await repairs.verify(b, [doc_id for message in group for doc_id in message.body["ids"]])
+    for message in group:
+        _finish(message, later, _VERIFY_DELAY)
 
 
 async def _sweep(b: Bindings, group: list[Message]) -> None:
@@ -132,9 +130,9 @@ async def _sweep(b: Bindings, group: list[Message]) -> None:
         message.ack()
 
 
-def _finish(message: Message, unresolved: set[str]) -> None:
-    if unresolved:
-        _again(message)
+def _finish(message: Message, unresolved: set[str], delay: int) -> None:
+    if message.attempts < _WORK_ATTEMPTS and unresolved.intersection(message.body["ids"]):
+        _again(message, delay)
     else:
         message.ack()
 
@@ -148,8 +146,8 @@ async def _judge(b: Bindings, message: Message, problem: Problem | None) -> None
         await _bury(b, message, problem)
 
 
-def _again(message: Message) -> None:
-    message.retry(delaySeconds=min(_FIRST_DELAY * 2 ** (max(message.attempts, 1) - 1), _LONGEST_DELAY))
+def _again(message: Message, first: int = _FIRST_DELAY) -> None:
+    message.retry(delaySeconds=min(first * 2 ** (max(message.attempts, 1) - 1), _LONGEST_DELAY))
 
 
 async def _bury(b: Bindings, message: Message, problem: Problem) -> None:

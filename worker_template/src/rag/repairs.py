@@ -9,7 +9,7 @@ from rag.bindings import Bindings
 from rag.logs import log
 
 # Not before claims of the same moment are over and their writes can be seen.
-VERIFY_DELAY_SECONDS = store.CLAIM_MS // 1000
+VERIFY_DELAY_SECONDS = store.CLAIM_MS // 1000 + 30
 
 
 async def lost(b: Bindings, ids: Sequence[str]) -> None:
@@ -39,32 +39,30 @@ class _Findings:
     later: set[str] = field(default_factory=set)
 
 
-async def verify(b: Bindings, ids: Sequence[str], *, final: bool) -> set[str]:
+async def verify(b: Bindings, ids: Sequence[str]) -> set[str]:
     """Make D1 say what the index holds; ids that can't be told yet are returned.
 
-    A vector that is missing or carries an unexpected hash may just not be visible yet, so only a `final` look
-    takes it as it is: the vector's hash becomes the row's, or the row's hash is cleared and the next ingest
+    A vector that is missing or carries an unexpected hash may just not be visible yet. Once it would be, it
+    is taken as it is: the vector's hash becomes the row's, or the row's hash is cleared and the next ingest
     writes again. Raises Problem where a store fails.
     """
     rows, found = await asyncio.gather(store.rows(b.db, ids), vectors.get(b.vectorize, ids))
     findings = _Findings()
     for doc_id in dict.fromkeys(ids):
-        _judge(doc_id, rows.get(doc_id), found.get(doc_id), final, findings)
+        _judge(doc_id, rows.get(doc_id), found.get(doc_id), findings)
     await _settle(b, rows, findings.holds)
     if findings.delete:
         await _delete(b, findings.delete)
     return findings.later
 
 
-def _judge(
-    doc_id: str, row: store.Row | None, record: vectors.Record | None, final: bool, findings: _Findings
-) -> None:
-    hash_found = record.content_hash if record else None
+def _judge(doc_id: str, row: store.Row | None, record: vectors.Record | None, findings: _Findings) -> None:
+    now, hash_found = store.now_ms(), record.content_hash if record else None
     if row is None:
         # Written by someone who did not know of the delete.
         if record is not None:
             findings.delete.append(doc_id)
-    elif row.in_flight(store.now_ms()):
+    elif row.in_flight(now):
         findings.later.add(doc_id)
     elif row.claimed_hash and hash_found == row.claimed_hash:
         findings.holds[doc_id] = record
@@ -72,10 +70,13 @@ def _judge(
         findings.delete.append(doc_id)
     elif row.pending_at is None and hash_found == row.content_hash:
         return
-    elif final:
-        findings.holds[doc_id] = record
-    else:
+    elif not row.visible(now):
         findings.later.add(doc_id)
+    elif record is None and row.indexed_at is None:
+        # Its first write never came so far: there is no such document.
+        findings.delete.append(doc_id)
+    else:
+        findings.holds[doc_id] = record
 
 
 async def _settle(b: Bindings, rows: dict[str, store.Row], holds: dict[str, vectors.Record | None]) -> None:

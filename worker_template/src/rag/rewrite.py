@@ -17,9 +17,13 @@ START_WITHIN_MS = store.LEASE_MS * 3 // 5
 
 @dataclass
 class Outcome:
-    """What became of ids: `later` are to be tried again, `failed` never; all others are as they should be."""
+    """What became of ids: `later` are to be tried again, `failed` never; all others are as they should be.
+
+    `unseen` are those of `later` whose content ought to be visible in the index for long.
+    """
 
     later: set[str] = field(default_factory=set)
+    unseen: set[str] = field(default_factory=set)
     failed: dict[str, Problem] = field(default_factory=dict)
 
 
@@ -47,6 +51,8 @@ async def rewrite(b: Bindings, state: State, ids: Sequence[str]) -> Outcome:
         record = found.get(row.id)
         if record is None or record.content_hash != row.content_hash:
             outcome.later.add(row.id)
+            if row.visible(store.now_ms()):
+                outcome.unseen.add(row.id)
         else:
             values = record.values if _values_stay(row, state) else []
             works.append(_Work(row, record, stored(record.metadata), values))

@@ -13,6 +13,8 @@ from rag.jsonsafe import compact
 
 # How long a write may take: an older claim belongs to nobody any more.
 CLAIM_MS = 5 * 60 * 1000
+# By then all writes of a claim are visible in Vectorize, whose p99 is 2 minutes (changelog of 2026-06-30).
+VISIBLE_MS = CLAIM_MS + 4 * 60 * 1000
 # How long writers wait for a sweep that has taken a document; it writes within this time or not at all.
 LEASE_MS = 5_000
 _CONTESTED = "+"
@@ -51,6 +53,11 @@ class Row:
     def in_flight(self, now: int) -> bool:
         """Whether a write may still be under way."""
         return self.pending_at is not None and self.pending_at >= now - CLAIM_MS
+
+    def visible(self, now: int) -> bool:
+        """Whether all that was ever written for this row can be seen in the index by now."""
+        last = max(self.pending_at or 0, self.indexed_at or 0, self.deleted_at or 0)
+        return last < now - VISIBLE_MS
 
 
 @dataclass(frozen=True)

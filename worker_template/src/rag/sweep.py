@@ -16,7 +16,9 @@ PAGE = 100
 SILENT_MS = 2 * 60 * 1000
 # Before the next pass looks whether the work of this one is done.
 PASS_SECONDS = 5
-_LONGEST_PASS_SECONDS = 60
+_LONGEST_PATIENCE_SECONDS = 60
+_ROWS_PER_SECOND = 100
+_LONGEST_PASS_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ async def _step(b: Bindings, state: State, run: Run) -> None:
         following = messages.sweep(run.cursor)
     elif run.found or (await store.progress(b.db, state.fingerprint, SCHEMA))[1]:
         run = replace(run, passes=run.passes + 1)
-        following = messages.sweep(run.cursor, _pass_seconds(run.passes))
+        following = messages.sweep(run.cursor, _pass_seconds(run))
     else:
         await model_state.finish(b, state)
         run, following = replace(run, done=True), None
@@ -107,8 +109,10 @@ async def _step(b: Bindings, state: State, run: Run) -> None:
         await messages.send(b.queue, [*work, *([following] if following else [])])
 
 
-def _pass_seconds(passes: int) -> int:
-    return min(PASS_SECONDS << min(passes - 1, 6), _LONGEST_PASS_SECONDS)
+def _pass_seconds(run: Run) -> int:
+    """Time for the queued work, or the next pass would queue most of it again."""
+    patience = min(PASS_SECONDS << min(run.passes - 1, 6), _LONGEST_PATIENCE_SECONDS)
+    return min(patience + run.found // _ROWS_PER_SECOND, _LONGEST_PASS_SECONDS)
 
 
 def _work(rows: list[store.Row], state: State) -> list[messages.Message]:
@@ -127,6 +131,8 @@ async def _inline(b: Bindings, state: State, work: list[messages.Message]) -> No
     for message in work:
         body: dict[str, Any] = message["body"]
         if body["kind"] == "verify":
-            await repairs.verify(b, body["ids"], final=True)
+            await repairs.verify(b, body["ids"])
         else:
-            await rewrite.rewrite(b, state, body["ids"])
+            outcome = await rewrite.rewrite(b, state, body["ids"])
+            if outcome.unseen:
+                await repairs.verify(b, sorted(outcome.unseen))
