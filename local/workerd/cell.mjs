@@ -50,14 +50,18 @@ async function start(cellFile) {
   );
 }
 
+/** Why the cell can't start; miniflare's advice on a taken address is for its own command line. */
+function reason(error) {
+  const address = /\(([^)]+)\)/.exec(error.message)?.[1];
+  return error.code === "ERR_ADDRESS_IN_USE" ? `the address ${address} is in use` : error.message;
+}
+
 const [cellFile] = process.argv.slice(2);
 if (!cellFile) {
   console.error("usage: node cell.mjs <cell.json>");
   process.exit(2);
 }
 start(cellFile).catch((error) => {
-  const [inUse] = error.code === "ERR_ADDRESS_IN_USE" ? error.message.match(/\(([^)]+)\)/).slice(1) : [];
-  const reason = inUse ? `the address ${inUse} is in use` : error.message;
-  logLine({ worker: null, level: "error", message: `the cell did not start: ${reason}` });
+  logLine({ worker: null, level: "error", message: `the cell did not start: ${reason(error)}` });
   process.exit(1);
 });

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.workerd.support import Cell
+from tests.workerd.support import BUNDLES, Cell, Json, Shop, StartCell
 
 
 def test_javascript_gets_plain_objects(cell: Cell) -> None:
@@ -36,3 +36,11 @@ def test_exception_reaches_the_caller_and_the_log(cell: Cell) -> None:
 
 def test_missing_method_is_named(cell: Cell) -> None:
     assert "Method missing does not exist" in cell.get("caller", "/missing")["error"]
+
+
+def test_worker_without_a_port_is_reached_through_its_binding(start_cell: StartCell, shop: Shop) -> None:
+    name: list[Json] = [{"type": "plain_text", "name": "NAME", "text": "the hidden one"}]
+    other: list[Json] = [{"type": "service", "name": "OTHER", "service": "hidden"}]
+    hidden = shop.javascript("hidden", BUNDLES / "caller", name) | {"port": 0}
+    cell = start_cell(hidden, shop.javascript("front", BUNDLES / "caller", other))
+    assert cell.get("front", "/ask") == "the hidden one"
