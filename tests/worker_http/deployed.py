@@ -107,6 +107,13 @@ class Deployment:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
+    def key(self, *scopes: str) -> str:
+        """A new API key."""
+        with self.client() as client:
+            made = client.post("/v1/internal/keys", json={"name": "test", "scopes": scopes})
+        assert made.status_code == 201, made.text
+        return str(made.json()["key"])
+
     def logs(self) -> str:
         """What the server and its Workers have printed."""
         return "".join(path.read_text() for path in self.server.home.rglob("*.log"))

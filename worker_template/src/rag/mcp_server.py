@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import mcp_types as mcp
@@ -182,6 +183,7 @@ async def _list_tools(call: Call) -> BaseModel:
     return mcp.ListToolsResult(tools=[_declared(tool) for tool in offered])
 
 
+@cache
 def _declared(tool: Tool) -> mcp.Tool:
     return mcp.Tool(
         name=tool.name,
