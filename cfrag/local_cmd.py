@@ -73,7 +73,7 @@ def status_command(as_json: Json = False) -> None:
 
 def _show(status: dict[str, Any]) -> None:
     output.out.print(f"{status['url']}  process {status['pid']}", markup=False)
-    _table("Workers", status["workers"], ("name", "url", "state"))
+    _table("Workers", status["workers"], ("name", "url", "state", "problem"))
     _table("Databases", status["databases"], ("name", "id"))
     _table("Indexes", status["indexes"], ("name", "dimensions", "metric", "vectors"))
     _table("Queues", status["queues"], ("name", "backlog", "consumer"))

@@ -39,7 +39,7 @@ class Local:
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.state = State(home / "control.db")
-        modules = ModuleStore(home)
+        self._modules = modules = ModuleStore(home)
         self.deployer = Deployer(self.state, modules)
         self.cells = Cells(
             home,
@@ -89,6 +89,7 @@ class Local:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.cells.end_leftovers()
+        self._modules.tidy({worker["versionId"] for worker in self.deployer.wanted()[0]})
         await self._control.apply_settings()
         await self.cells.reconcile()
         self.engines.start()

@@ -2,12 +2,10 @@
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,7 +13,9 @@ from pathlib import Path
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
-BACKOFF_SECONDS = (0.0, 0.1, 0.3, 1.0, 3.0, 5.0)
+SHORT_LIFE_SECONDS = 10.0
+# Before the next start, by how many short lives came before it.
+BACKOFF_SECONDS = (0.0, 0.0, 0.1, 0.3, 1.0, 3.0, 5.0)
 # Output of one line; a Worker may log a whole stack trace in one.
 LINE_BYTES = 1 << 20
 
@@ -96,17 +96,19 @@ class CellProcess:
         await self._task
 
     async def _keep_running(self) -> None:
+        short_lives = 0
         while not self._stopping:
             started = time.monotonic()
             was_ready = await self._run_once()
-            # A cell that served for a while and died is a new story, not a failing start.
-            self._failures = 0 if was_ready or time.monotonic() - started > 10 else self._failures + 1
+            self._failures = 0 if was_ready else self._failures + 1
+            # A cell that served for a while and died is a new story; one that always dies soon is slowed.
+            short_lives = short_lives + 1 if time.monotonic() - started < SHORT_LIFE_SECONDS else 0
             if self._stopping:
                 return
             self.restarts += 1
             self._log(f"cell {self.label} ended and is started again: {self.last_words}")
             with contextlib.suppress(TimeoutError):
-                pause = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]
+                pause = BACKOFF_SECONDS[min(short_lives, len(BACKOFF_SECONDS) - 1)]
                 await asyncio.wait_for(self._wake.wait(), pause)
 
     async def _run_once(self) -> bool:
@@ -140,12 +142,11 @@ class CellProcess:
     async def _spawn(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *self._command,
-            stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone
+            stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone, however
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
             limit=LINE_BYTES,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
 
     async def _read_stdout(self, stream: asyncio.StreamReader) -> None:
@@ -187,11 +188,6 @@ def _json_object(line: str) -> dict[str, object]:
 
 def _message(line: str) -> str:
     return str(_json_object(line).get("message", line)).strip()[:500]
-
-
-def _die_with_parent() -> None:
-    """In the child, before exec: SIGTERM when the parent is gone, however it went (Linux only)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def kill_group(pid: int, number: signal.Signals) -> None:

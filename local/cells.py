@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -13,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from local.cell_logs import CellLogs
 from local.cell_plan import CellPlan, plan
 from local.cell_process import CellDown, CellError, CellProcess, end_leftover
 from local.envelope import ApiError
@@ -20,7 +19,6 @@ from local.envelope import ApiError
 JsonObject = dict[str, Any]
 
 HOST_SCRIPT = Path(__file__).parent / "workerd" / "cell.mjs"
-LOG_BYTES = 10_000_000
 # D1 gives a query 30 s; a queue batch may run for 15 minutes on Cloudflare.
 D1_TIMEOUT = 35.0
 WARM_TIMEOUT = 120.0
@@ -46,9 +44,9 @@ class Cells:
         command: Sequence[str] = (),
     ) -> None:
         self._home = home / "cells"
-        self._logs = home / "logs"
-        self._d1 = home / "d1"
-        for folder in (self._home, self._logs, self._d1):
+        self._logs = CellLogs(home / "logs")
+        self.d1_folder = home / "d1"
+        for folder in (self._home, self.d1_folder):
             folder.mkdir(parents=True, exist_ok=True)
         self._wanted = wanted
         self._bindings_url = bindings_url
@@ -88,7 +86,7 @@ class Cells:
             cell.label,
             [*self._command, str(path)],
             path.with_suffix(".pid"),
-            lambda line: self._log(cell, line),
+            lambda line: self._logs.take(cell.names, line),
         )
         process.start()
         return process
@@ -117,7 +115,7 @@ class Cells:
         return {
             "token": self._token,
             "bindingsUrl": self._bindings_url,
-            "d1Persist": str(self._d1),
+            "d1Persist": str(self.d1_folder),
             "databases": list(cell.databases),
             "controlPort": 0,
             "d1Faults": self.d1_faults,
@@ -136,19 +134,6 @@ class Cells:
 
     # the hooks of the engines and of the REST API
 
-    def database_file(self, database: str) -> Path:
-        """Where the runtime keeps a database: miniflare's Durable Object id of its name."""
-        key = hashlib.sha256(b"miniflare-D1DatabaseObject").digest()
-        name = hmac.digest(key, database.encode(), "sha256")[:16]
-        ident = (name + hmac.digest(key, name, "sha256")[:16]).hex()
-        return self._d1 / "miniflare-D1DatabaseObject" / f"{ident}.sqlite"
-
-    def drop_database(self, database: str) -> None:
-        """Remove the files of a database that no cell owns any more."""
-        path = self.database_file(database)
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-
     def cell_of(self, worker: str) -> Cell | None:
         return next((cell for cell in self._cells.values() if worker in cell.plan.names), None)
 
@@ -159,42 +144,52 @@ class Cells:
 
     async def ready(self, worker: str) -> None:
         """Return when `worker` can take requests. Raises `CellError`."""
-        if not (cell := self.cell_of(worker)):
-            raise CellDown(f"{worker} is not deployed")
-        await cell.process.ready()
+        await self._ready(lambda: self.cell_of(worker), f"{worker} is not deployed")
 
     async def warm(self, worker: str) -> None:
         """Boot the interpreter of a Python Worker and import its code. Raises `CellError`."""
-        if not (cell := self.cell_of(worker)):
-            raise CellDown(f"{worker} is not deployed")
-        answer = await self._post(cell, "/warm", {"worker": worker}, WARM_TIMEOUT)
-        if error := answer.get("error"):
-            raise CellError(str(error["message"]))
+        await self._call_worker(worker, "/warm", {"worker": worker}, WARM_TIMEOUT)
 
     async def deliver(self, worker: str, queue: str, messages: list[JsonObject]) -> JsonObject:
         """Hand a batch to the queue handler of `worker`; its outcome, or `CellError`."""
-        if not (cell := self.cell_of(worker)):
-            raise CellDown(f"{worker} is not deployed")
         batch = {"worker": worker, "queue": queue, "messages": messages}
-        return await self._post(cell, "/queue", batch, QUEUE_TIMEOUT)
+        return await self._call_worker(worker, "/queue", batch, QUEUE_TIMEOUT)
+
+    async def _call_worker(self, worker: str, path: str, body: JsonObject, seconds: float) -> JsonObject:
+        cell = await self._ready(lambda: self.cell_of(worker), f"{worker} is not deployed")
+        answer = await self._post(cell, path, body, seconds)
+        if error := answer.get("error"):
+            raise CellError(str(error["message"]))
+        return answer
 
     async def query(self, database: str, statements: list[JsonObject]) -> JsonObject:
         """Run statements as one transaction in the cell that owns `database`."""
+        if self._owner(database) is None:
+            async with self._changing:
+                await self._reconcile(spare=True)
         try:
-            return await self._post(
-                await self._owner(database), f"/d1/{database}", {"statements": statements}, D1_TIMEOUT
-            )
+            cell = await self._ready(lambda: self._owner(database), f"no process owns {database}")
+            return await self._post(cell, f"/d1/{database}", {"statements": statements}, D1_TIMEOUT)
         except CellError as error:
             raise ApiError(500, 7500, f"the database can't be reached: {error}") from error
 
-    async def _owner(self, database: str) -> Cell:
-        for _ in range(2):
-            for cell in self._cells.values():
-                if database in cell.plan.databases:
-                    return cell
+    def _owner(self, database: str) -> Cell | None:
+        return next((cell for cell in self._cells.values() if database in cell.plan.databases), None)
+
+    async def _ready(self, find: Callable[[], Cell | None], missing: str) -> Cell:
+        """The cell that `find` names, ready. One that is being replaced is waited for, too."""
+        while True:
             async with self._changing:
-                await self._reconcile(spare=True)
-        raise CellError(f"no process owns {database}")
+                cell = find()
+            if cell is None:
+                raise CellDown(missing)
+            try:
+                await cell.process.ready()
+            except CellDown:
+                if find() is cell:
+                    raise
+            else:
+                return cell
 
     async def _post(
         self, cell: Cell, path: str, body: JsonObject, seconds: float, method: str = "POST"
@@ -202,15 +197,11 @@ class Cells:
         control = await cell.process.ready()
         try:
             answer = await self._http.request(method, control + path, json=body, timeout=seconds)
+            result: JsonObject = answer.json()
         except httpx.ConnectError as error:
             raise CellDown(f"{cell.plan.label} does not listen") from error
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, ValueError) as error:
             raise CellError(f"{cell.plan.label} went away: {error or type(error).__name__}") from error
-        if answer.status_code >= 500 and not answer.headers.get("content-type", "").startswith(
-            "application/json"
-        ):
-            raise CellError(f"{cell.plan.label} answered {answer.status_code}: {answer.text[:300]}")
-        result: JsonObject = answer.json()
         return result
 
     def states(self) -> list[JsonObject]:
@@ -221,32 +212,7 @@ class Cells:
                 "state": cell.process.state,
                 "pid": cell.process.pid,
                 "restarts": cell.process.restarts,
+                "problem": cell.process.last_words if cell.process.state == "failing" else None,
             }
             for cell in self._cells.values()
         ]
-
-    # logs
-
-    def log_path(self, worker: str) -> Path:
-        return self._logs / f"{worker}.log"
-
-    def _log(self, cell: CellPlan, line: str) -> None:
-        """A Worker's line goes to its own log; what the host itself says, to those of all in the cell."""
-        try:
-            message = json.loads(line)
-        except ValueError:
-            message = None
-        if isinstance(message, dict) and message.get("worker") in cell.names:
-            text = f"{message.get('level', 'log')}: {message.get('message', '')}"
-            append(self.log_path(str(message["worker"])), text)
-            return
-        for name in cell.names or ("databases",):
-            append(self.log_path(name), line)
-
-
-def append(path: Path, line: str) -> None:
-    """Add a line; past `LOG_BYTES` the file becomes `<name>.log.1` and a new one begins."""
-    if path.exists() and path.stat().st_size > LOG_BYTES:
-        path.replace(path.with_suffix(".log.1"))
-    with path.open("a") as file:
-        file.write(line + "\n")

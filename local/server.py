@@ -5,9 +5,11 @@ import fcntl
 import json
 import logging
 import os
+import random
 import secrets
 import shlex
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +23,6 @@ from starlette.applications import Starlette
 from infra.errors import CfragError
 from local.api.guard import Credentials
 from local.app import Local
-from local.state import is_free
 
 DEFAULT_PORT = 8799
 # A second Cloudflare on one machine gets one of these, below the usual ephemeral ports.
@@ -74,23 +75,34 @@ def lock(home: Path) -> None:
     os.write(descriptor, str(os.getpid()).encode())
 
 
-def choose_port(home: Path, asked: int | None) -> int:
-    """The port that was asked for, else that of the last run, else a free one.
+def listen(home: Path, asked: int | None) -> socket.socket:
+    """A socket on the port that was asked for, else on that of the last run, else on a free one.
 
-    It stays the same over restarts because clients keep the address.
+    The port stays the same over restarts because clients keep the address. Raises `ServerError`.
     """
     path = home / "port"
     kept = int(path.read_text()) if path.exists() else None
-    port = asked or kept
-    if port is None:
-        port = next(port for port in (DEFAULT_PORT, *OTHER_PORTS) if is_free(port))
-    if not is_free(port):
-        raise ServerError(
-            f"port {port} of 127.0.0.1 is in use by another program: end it, or choose another"
-            " with `cfrag local start --port N` or CFRAG_LOCAL_PORT"
-        )
-    path.write_text(str(port))
-    return port
+    fixed = asked or kept
+    for port in [fixed] if fixed else [DEFAULT_PORT, *random.sample(OTHER_PORTS, 50)]:
+        if server := _bound(port):
+            path.write_text(str(port))
+            return server
+    what = (
+        f"port {fixed} of 127.0.0.1 is in use by another program: end it, or" if fixed else "no port is free:"
+    )
+    raise ServerError(f"{what} choose another with `cfrag local start --port N` or CFRAG_LOCAL_PORT")
+
+
+def _bound(port: int) -> socket.socket | None:
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        server.bind(("127.0.0.1", port))
+        server.listen(2048)
+    except OSError:
+        server.close()
+        return None
+    return server
 
 
 def announced(local: Local, path: Path, content: dict[str, Any]) -> Starlette:
@@ -117,7 +129,8 @@ def run(home: Path, asked_port: int | None, cell_command: Sequence[str]) -> None
     folder.chmod(0o700)
     lock(folder)
     (folder / "local.json").unlink(missing_ok=True)
-    port = choose_port(folder, asked_port)
+    server = listen(folder, asked_port)
+    port = server.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     who = credentials(folder)
     local = Local(folder, who, url, cell_command=cell_command)
@@ -131,8 +144,6 @@ def run(home: Path, asked_port: int | None, cell_command: Sequence[str]) -> None
     app = announced(local, folder / "local.json", content)
     config = uvicorn.Config(
         app,
-        host="127.0.0.1",
-        port=port,
         access_log=False,
         log_level="warning",
         timeout_graceful_shutdown=3,
@@ -140,7 +151,7 @@ def run(home: Path, asked_port: int | None, cell_command: Sequence[str]) -> None
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn stops on these, then raises them again for the handlers from before.
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run(sockets=[server])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -43,7 +43,6 @@ class Database:
     created_at: str
     read_replication: JsonObject
     jurisdiction: str | None = None
-    file_size: int = 0
 
 
 @dataclass

@@ -74,6 +74,7 @@ class ControlApi:
             "url": self._url(worker.name),
             "versionId": version.id if version else None,
             "state": cell.process.state if cell else "not deployed",
+            "problem": cell.process.last_words if cell and cell.process.state == "failing" else None,
         }
 
     def _url(self, name: str) -> str:

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from infra.catalog import D1_SQL_BYTES
+from local import d1_files
 from local.api.requests import json_object, page
 from local.api.sql import statements
 from local.cells import Cells
@@ -48,15 +49,15 @@ class D1Api:
             self._state.save_database(database)
         except sqlite3.IntegrityError as error:
             raise ApiError(400, NAME_TAKEN, f"A database with that name already exists: '{name}'") from error
-        return ok(shown(database))
+        return ok(self._shown(database))
 
     async def list_all(self, request: Request) -> JSONResponse:
         name = request.query_params.get("name")
-        found = [shown(item) for item in self._state.databases() if name in (None, "", item.name)]
+        found = [self._shown(item) for item in self._state.databases() if name in (None, "", item.name)]
         return page(request, found)
 
     async def get(self, request: Request) -> JSONResponse:
-        return ok(shown(self._database(request)))
+        return ok(self._shown(self._database(request)))
 
     async def update(self, request: Request) -> JSONResponse:
         """PUT wants `read_replication`, PATCH may leave it out; nothing else of a database changes."""
@@ -66,13 +67,13 @@ class D1Api:
             raise _malformed("read_replication is required")
         database.read_replication = replication or database.read_replication
         self._state.save_database(database)
-        return ok(shown(database))
+        return ok(self._shown(database))
 
     async def delete(self, request: Request) -> JSONResponse:
         database = self._database(request)
         self._state.delete_database(database.uuid)
         await self._cells.reconcile()
-        self._cells.drop_database(database.uuid)
+        d1_files.remove(self._cells.d1_folder, database.uuid)
         return ok(None)
 
     async def query(self, request: Request) -> JSONResponse:
@@ -89,11 +90,10 @@ class D1Api:
         if error := answer.get("error"):
             message = str(error["message"]).removeprefix("D1_ERROR: ")
             raise ApiError(400, SQL_FAILED, message)
-        results: list[JsonObject] = [_with_origin(result) for result in answer["results"]]
-        if results and (size := results[-1]["meta"].get("size_after")):
-            database.file_size = int(size)
-            self._state.save_database(database)
-        return results
+        return [_with_origin(result) for result in answer["results"]]
+
+    def _shown(self, database: Database) -> JsonObject:
+        return shown(database, d1_files.size(self._cells.d1_folder, database.uuid))
 
     def _database(self, request: Request) -> Database:
         ident = request.path_params["database_id"]
@@ -102,14 +102,14 @@ class D1Api:
         raise ApiError(404, NOT_FOUND, f"The database {ident} could not be found")
 
 
-def shown(database: Database) -> JsonObject:
-    """A database as the API answers it."""
+def shown(database: Database, file_size: int) -> JsonObject:
+    """A database as the API answers it. `num_tables` is inaccurate there too, by its documentation."""
     return {
         "uuid": database.uuid,
         "name": database.name,
         "version": "production",
         "created_at": database.created_at,
-        "file_size": database.file_size,
+        "file_size": file_size,
         "num_tables": 0,
         "running_in_region": "WEUR",
         "read_replication": database.read_replication,

@@ -74,6 +74,12 @@ class ModuleStore:
         partial.rename(target)
         return target
 
+    def tidy(self, running: set[str]) -> None:
+        """Remove the folders of versions that don't run: they can be laid out again."""
+        for folder in self._bundles.iterdir():
+            if folder.name not in running:
+                shutil.rmtree(folder)
+
     def forget(self, version_ids: list[str], used: set[str]) -> None:
         """Remove the folders of these versions and every blob that is not in `used`."""
         for version_id in version_ids:

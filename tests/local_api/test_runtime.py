@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,37 @@ def test_a_killed_worker_is_back_at_once_and_the_others_run_on(own_server: Local
     assert cell(own_server, "killed")["restarts"] == 1
     assert cell(own_server, "other")["pid"] == before
     assert get(other).text == "hello from nobody"
+
+
+def test_two_processes_with_databases_write_at_the_same_time(own_server: LocalServer) -> None:
+    source = """export default { async fetch(request, env) {
+      await env.DB.prepare("insert into t values (1)").run();
+      return Response.json(await env.DB.prepare("select count(*) as n from t").first());
+    } };"""
+    urls = []
+    for name in ("left", "right"):
+        database = own_server.client().d1.database.create(account_id=own_server.account, name=name)
+        assert database.uuid
+        own_server.client().d1.database.query(
+            database.uuid, account_id=own_server.account, sql="create table t (n integer)"
+        )
+        urls.append(own_server.run(name, source, [{"type": "d1", "name": "DB", "id": database.uuid}]))
+    assert cell(own_server, "left")["pid"] != cell(own_server, "right")["pid"]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(httpx.get, urls * 25))
+    assert {answer.status_code for answer in answers} == {200}
+    assert [get(url).json() for url in urls] == [{"n": 26}, {"n": 26}]
+
+
+def test_deploys_of_workers_that_share_a_process_can_run_side_by_side(own_server: LocalServer) -> None:
+    database = own_server.client().d1.database.create(account_id=own_server.account, name="common")
+    binding = [{"type": "d1", "name": "DB", "id": database.uuid}]
+    workers = [own_server.worker(f"parallel-{number}") for number in range(3)]
+    versions = [own_server.upload(worker, HELLO, binding) for worker in workers]
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(own_server.deploy, workers, versions))
+    assert [get(own_server.address(worker)).text for worker in workers] == ["hello from nobody"] * 3
+    assert len({cell(own_server, worker.name)["pid"] for worker in workers}) == 1
 
 
 def test_stop_ends_every_process(own_server: LocalServer) -> None:
