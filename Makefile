@@ -73,10 +73,12 @@ $(STAMPS)/worker-modules: $(STAMPS)/python $(wildcard worker_template/requiremen
 	@$(BIN)/python -c 'from infra.bundle import store, vendor; vendor.ensure(store.home())'
 	@touch $@
 
-LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
-	--generate-hashes --no-header --no-emit-index-url --no-annotate
+LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-annotate
+HOST := --universal --python-version 3.11
+WORKER := --python-version 3.14 --python-platform wasm32-pyodide2025
 
 lock: $(STAMPS)/venv
-	$(LOCK) tools/bootstrap.in -o tools/bootstrap.lock
-	$(LOCK) pyproject.toml -o requirements.lock
-	$(LOCK) --extra dev pyproject.toml -o requirements-dev.lock
+	$(LOCK) $(HOST) tools/bootstrap.in -o tools/bootstrap.lock
+	$(LOCK) $(HOST) pyproject.toml -o requirements.lock
+	$(LOCK) $(HOST) --extra dev pyproject.toml -o requirements-dev.lock
+	$(LOCK) $(WORKER) worker_template/pyproject.toml -o worker_template/requirements.lock

@@ -1,6 +1,8 @@
 """The stack `local`: its config file, and the real Pulumi CLI run on it."""
 
 import json
+import os
+import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -65,6 +67,7 @@ class LocalStack:
 
     def up(self) -> None:
         """`pulumi up`, its own output shown. Raises DemoFailed where it fails."""
+        self._release()
         command = ["pulumi", "up", "--yes", "--skip-preview", "--suppress-outputs", "--stack", STACK]
         done = subprocess.run(command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, check=False)
         if done.returncode:
@@ -89,6 +92,15 @@ class LocalStack:
         if done.returncode:
             raise DemoFailed(f"pulumi {arguments[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
+
+    def _release(self) -> None:
+        """Takes the stack back from a `pulumi` of this machine that was killed; one that runs keeps it."""
+        locks = [
+            json.loads(file.read_text())
+            for file in (self.home / "pulumi/state/.pulumi/locks").rglob("*.json")
+        ]
+        if locks and all(lock["hostname"] == socket.gethostname() and is_dead(lock["pid"]) for lock in locks):
+            self.run("cancel", "--yes")
 
     def _exists(self) -> bool:
         command = ["pulumi", "stack", "ls", "--json", "--non-interactive"]
@@ -120,6 +132,16 @@ class LocalStack:
             salt = yaml.safe_load((Path(scratch) / f"Pulumi.{STACK}.yaml").read_text())["encryptionsalt"]
         source = self.config_path if self.config_path.exists() else TEMPLATE
         self.config_path.write_text(with_salt(source.read_text(), salt))
+
+
+def is_dead(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def with_salt(text: str, salt: str) -> str:

@@ -6,7 +6,7 @@ import sys
 import typer
 
 from cfrag import data_cmds, demo_cmd, local_cmd, output, render_cmd
-from cfrag.errors import exit_code
+from cfrag.errors import Exit, exit_code
 from infra.errors import CfragError
 
 EXIT_CODES = (
@@ -44,6 +44,15 @@ def main(arguments: list[str]) -> int:
     except CfragError as error:
         output.complain(str(error))
         return exit_code(error)
+    except (
+        PermissionError,
+        FileNotFoundError,
+        FileExistsError,
+        IsADirectoryError,
+        NotADirectoryError,
+    ) as error:
+        output.complain(f"{error.filename}: {error.strerror}")
+        return Exit.BAD_INPUT
     except BrokenPipeError:
         # The reader has seen enough (`| head`); Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

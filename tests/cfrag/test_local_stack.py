@@ -1,3 +1,8 @@
+import json
+import os
+import shutil
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,6 +74,37 @@ def test_a_config_file_left_of_an_older_stack_is_used_without_its_secrets(
     configure(other)
     assert other.worker_name == "mine-local-worker"
     assert other.run("config", "get", "cf-rag:internalApiSecret").strip() == other.internal_secret
+
+
+def lock(stack: LocalStack, pid: int) -> Path:
+    """The lock that a `pulumi up` of process `pid` on this machine holds."""
+    folder = stack.home / "pulumi/state/.pulumi/locks/organization/cf-rag/local"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "7a0f4a2b-0000-4000-8000-000000000000.json"
+    held = {
+        "pid": pid,
+        "username": "me",
+        "hostname": socket.gethostname(),
+        "timestamp": "2026-11-30T12:00:00Z",
+    }
+    file.write_text(json.dumps(held))
+    return file
+
+
+def test_the_lock_of_a_killed_up_is_released_and_that_of_a_running_one_is_not(stack: LocalStack) -> None:
+    stack.create()
+    configure(stack)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    dead = lock(stack, ended.pid)
+    with pytest.raises(DemoFailed, match="pulumi up failed"):
+        stack.up()  # no Cloudflare answers at the address of this test
+    assert not dead.exists()
+    shutil.rmtree(dead.parent)
+    living = lock(stack, os.getpid())
+    with pytest.raises(DemoFailed, match="pulumi up failed"):
+        stack.up()
+    assert living.exists()
 
 
 def test_without_a_cli_the_command_that_gets_one_is_named(stack: LocalStack) -> None:

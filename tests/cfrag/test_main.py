@@ -178,6 +178,14 @@ def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], capsys: Outpu
     assert "Usage" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_written_is_named_without_a_traceback(capsys: Output, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["render", "--stack", "dev", "--out", str(tmp_path / "file")]) == 2
+    streams = capsys.readouterr()
+    assert str(tmp_path / "file") in streams.err
+    assert "Traceback" not in streams.err
+
+
 def test_an_unknown_stack_is_named_with_those_that_exist(capsys: Output, tmp_path: Path) -> None:
     assert main(["render", "--stack", "nope", "--out", str(tmp_path)]) == 2
     assert "there is no Pulumi.nope.yaml; known stacks: dev" in capsys.readouterr().err
