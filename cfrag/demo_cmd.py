@@ -83,7 +83,8 @@ def write_corpus(home: Path) -> Path:
     """Runs the producer, as a person would."""
     corpus = home / "demo/python_docs.jsonl"
     corpus.parent.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "examples.python_docs", str(corpus)]
+    shown = corpus.relative_to(ROOT) if corpus.is_relative_to(ROOT) else corpus
+    command = [sys.executable, "-m", "examples.python_docs", str(shown)]
     subprocess.run(command, cwd=ROOT, check=True)
     return corpus
 
