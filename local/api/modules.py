@@ -1,5 +1,6 @@
 """Uploaded modules: stored once by content, laid out as files where a version runs."""
 
+import asyncio
 import gzip
 import hashlib
 import os
@@ -44,6 +45,8 @@ class ModuleStore:
         self._bundles = home / "bundles"
         self._blobs.mkdir(parents=True, exist_ok=True)
         self._bundles.mkdir(parents=True, exist_ok=True)
+        # Held from saving blobs until a version names them, so that `forget` can't take them in between.
+        self.changing = asyncio.Lock()
 
     def save(self, uploads: list[Upload]) -> list[Module]:
         return [self._save(upload) for upload in uploads]

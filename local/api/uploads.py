@@ -56,8 +56,9 @@ class Uploads:
         limit = self._state.setting("workerGzipBytes", WORKER_GZIP_BYTES.value)
         await asyncio.to_thread(check_modules, spec.get("main_module"), uploads, limit)
         bindings = self._bindings(worker, spec, drop_unknown=drop_unknown)
-        modules = await asyncio.to_thread(self._modules.save, uploads)
-        return self._store(worker, spec, bindings, modules, source)
+        async with self._modules.changing:
+            modules = await asyncio.to_thread(self._modules.save, uploads)
+            return self._store(worker, spec, bindings, modules, source)
 
     def again(self, worker: Worker, base: Version, bindings: list[JsonObject], message: str) -> Version:
         """A version with the code of `base` and other bindings, as a changed secret makes one."""

@@ -116,7 +116,11 @@ class WorkersApi:
         versions = [version.id for version in self._state.versions(worker)]
         self._state.delete_worker(worker)
         await self._deployer.cells.reconcile()
-        self._modules.forget(versions, self._state.blobs())
+        await self._forget(versions)
+
+    async def _forget(self, versions: list[str]) -> None:
+        async with self._modules.changing:
+            self._modules.forget(versions, self._state.blobs())
 
     def _callers(self, worker: Worker) -> list[str]:
         return [
@@ -194,7 +198,7 @@ class WorkersApi:
         if active and any(item["version_id"] == version.id for item in active.versions):
             raise ApiError(400, VERSION_ACTIVE, f"The version {version.id} is deployed and can't be deleted.")
         self._state.delete_version(version)
-        self._modules.forget([version.id], self._state.blobs())
+        await self._forget([version.id])
         return ok(None)
 
     def _version(self, request: Request) -> Version:
