@@ -148,7 +148,7 @@ def test_a_literal_reads_back_as_the_value(value: object) -> None:
     assert eval(literal(value)) == value
 
 
-@pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), float("inf"), b"x"], ids=repr)
+@pytest.mark.parametrize("value", [{1, 2}, 1j, float("nan"), float("inf"), b"x"], ids=repr)
 def test_what_has_no_exact_spelling_is_no_literal(value: object) -> None:
     with pytest.raises(BundleError, match="as Python source"):
         literal(value)
