@@ -27,6 +27,7 @@ CREATE TABLE documents (
 )
  WITHOUT ROWID;
 CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX documents_indexed ON documents (indexed_at);
 CREATE INDEX documents_model ON documents (embed_model);
 CREATE INDEX documents_next ON documents (next_model);
 CREATE INDEX documents_pending ON documents (pending_at) WHERE pending_at IS NOT NULL;

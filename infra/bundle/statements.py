@@ -218,6 +218,11 @@ def _list() -> ClauseElement:
     return page.order_by(_D.id).limit(bindparam("most", type_=types.Integer()))
 
 
+def _recent() -> ClauseElement:
+    newest = select(*_ROW).where(_D.deleted_at.is_(None), _D.indexed_at.is_not(None))
+    return newest.order_by(_D.indexed_at.desc()).limit(bindparam("most", type_=types.Integer()))
+
+
 def _counts() -> ClauseElement:
     """Documents by the fingerprint of their vectors."""
     pending = func.sum(case((or_(_D.pending_at.is_not(None), _D.content_hash.is_(None)), 1), else_=0))
@@ -374,6 +379,7 @@ _ALL: dict[str, Statement] = {
     "drop": _sql(_drop, "items", "cut"),
     "rows": _sql(_rows, "items"),
     "list_rows": _sql(_list, "after", "most"),
+    "recent_rows": _sql(_recent, "most"),
     "counts": _sql(_counts),
     "sweep_page": _sql(_sweep_page, "after", "model", "schema", "cut", "most"),
     "progress": _sql(_progress, "model", "schema"),

@@ -77,5 +77,6 @@ Index("documents_pending", _D.pending_at, sqlite_where=_D.pending_at.is_not(None
 Index("documents_deleted", _D.deleted_at, sqlite_where=_D.deleted_at.is_not(None))
 Index("documents_model", _D.embed_model)
 Index("documents_schema", _D.schema_rev)
+Index("documents_indexed", _D.indexed_at)
 Index("documents_next", _D.next_model)
 Index("api_keys_hash", API_KEYS.c.hash, unique=True)

@@ -76,6 +76,15 @@ async def test_250_ids_pass_through_every_path(client: Client) -> None:
     assert (await client.get("/v1/docs")).json()["documents"] == []
 
 
+async def test_the_documents_written_last_come_first(client: Client) -> None:
+    for number in (2, 1, 3):
+        await ingest(client, document(number))
+    listed = (await client.get("/v1/docs", params={"order": "recent", "limit": 2})).json()
+    assert [each["id"] for each in listed["documents"]] == ["doc-003", "doc-001"]
+    assert listed["cursor"] is None
+    assert (await client.get("/v1/docs", params={"order": "recent", "cursor": "x"})).status_code == 422
+
+
 async def test_a_list_without_content_has_states_only(client: Client) -> None:
     await ingest(client, document(1, title="T", tags=["t"]))
     (listed,) = (await client.get("/v1/docs")).json()["documents"]

@@ -112,10 +112,15 @@ def _model_name(fingerprint: str | None) -> str | None:
     return fingerprint.removeprefix("!").partition("#")[0] if fingerprint else None
 
 
-async def list_docs(b: Bindings, cursor: str | None, limit: int, content: bool) -> DocList:
-    """A page of documents by id, with content if asked for. Raises Problem (422) for a wrong cursor."""
+async def list_docs(
+    b: Bindings, cursor: str | None, limit: int, content: bool, *, recent: bool = False
+) -> DocList:
+    """A page of documents by id, with content if asked for. Raises Problem (422) for a wrong cursor.
+
+    `recent` asks for those written last, newest first, on one page.
+    """
     await _state_of(b)
-    rows = await store.page(b.db, _after(cursor), limit + 1)
+    rows = await store.recent(b.db, limit) if recent else await store.page(b.db, _after(cursor), limit + 1)
     shown = rows[:limit]
     documents: list[Doc | DocState] = [_doc_state(row) for row in shown]
     if content and shown:

@@ -228,6 +228,12 @@ async def counts(db: D1) -> list[tuple[str | None, int, int]]:
     return [(row["embed_model"], int(row["documents"]), int(row["pending"])) for row in found]
 
 
+async def recent(db: D1, most: int) -> list[Row]:
+    """The documents that were written last, newest first."""
+    (found,) = await run(db, (sql.RECENT_ROWS, most))
+    return [_row(row) for row in found]
+
+
 def _seqs(rows: Iterable[Row]) -> str:
     return compact([{"id": row.id, "seq": row.seq} for row in rows])
 

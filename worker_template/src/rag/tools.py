@@ -52,7 +52,8 @@ async def _get(env: Bindings, request: s.DocumentRef) -> BaseModel:
 
 
 async def _list(env: Bindings, query: s.ListQuery) -> BaseModel:
-    return await core.list_docs(env, query.cursor, query.page_size(), query.content)
+    size, recent = query.page_size(), query.order == "recent"
+    return await core.list_docs(env, query.cursor, size, query.content, recent=recent)
 
 
 async def _stats(env: Bindings, _: s.Nothing) -> BaseModel:

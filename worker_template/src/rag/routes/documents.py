@@ -50,11 +50,12 @@ async def ingest_many(batch: s.BatchRequest, env: Env, request: Request) -> Resp
 
 @routes.get("/v1/docs", dependencies=_READ, response_model=s.DocList, responses=documented(503))
 async def list_documents(query: Annotated[s.ListQuery, Query()], env: Env) -> Response:
-    """List documents by id, page by page.
+    """List documents by id, page by page, or those written last.
 
     State only, or with `content=true` also titles, texts, tags and metadata.
     """
-    return reply(await core.list_docs(env, query.cursor, query.page_size(), query.content))
+    size, recent = query.page_size(), query.order == "recent"
+    return reply(await core.list_docs(env, query.cursor, size, query.content, recent=recent))
 
 
 # Before the routes with an id: this path is no document.
