@@ -232,12 +232,13 @@ class SpaceActivation(pulumi.CustomResource):
         queue_id: Input[str],
         fingerprint: Input[str],
         generation: Input[int],
+        schema_revision: Input[str] | None = None,
         version_id: Input[str] | None = None,
         index: Input[str] | None = None,
         deletion: Input[str] = "protected",
         opts: ResourceOptions | None = None,
     ) -> None:
-        """Write `fingerprint` and `generation` to D1 and push one sweep message to the queue.
+        """Write `fingerprint`, `generation` and `schema_revision` to D1 and push one sweep message.
 
         It should depend on everything else, because it is what a destroy reaches first: with a `deletion` of
         `protected` that ends there while `index` exists.
@@ -247,6 +248,7 @@ class SpaceActivation(pulumi.CustomResource):
             "queueId": queue_id,
             "fingerprint": fingerprint,
             "generation": generation,
+            "schemaRevision": schema_revision,
             "versionId": version_id,
             "index": index,
             "deletion": deletion,

@@ -9,6 +9,7 @@ from pulumi import Output, Resource, ResourceOptions
 
 from infra import bundle, wiring
 from infra.bundle import store
+from infra.bundle.tables import schema_revision
 from infra.cloudflare import resources as cloudflare
 from infra.resources import (
     CfragProvider,
@@ -287,6 +288,7 @@ class RagStack(pulumi.ComponentResource):
             queue_id=self.queue.id,
             fingerprint=self.config.fingerprint(),
             generation=self.config.embedding.generation,
+            schema_revision=schema_revision(self.config.metadata_indexes()),
             version_id=self.version.version_id,
             index=self.indexes[0].name,
             deletion="allowed" if self.config.allow_data_loss else "protected",

@@ -38,10 +38,9 @@ async def test_the_wanted_space_is_written_and_work_starts(
     ]
     assert len(pulled(cloudflare, messages)) == 1
 
-    await direct.update(KIND, made, state, inputs | {"fingerprint": "m#2", "generation": 2})
-    refreshed = await direct.read(KIND, made, state)
-    assert refreshed is not None
-    assert (refreshed["fingerprint"], refreshed["generation"]) == ("m#2", 2)
+    changed = inputs | {"fingerprint": "m#2", "generation": 2, "schemaRevision": "abc"}
+    await direct.update(KIND, made, state, changed)
+    assert await direct.read(KIND, made, state) == changed | {"deletion": "protected"}
     assert len(pulled(cloudflare, messages)) == 1
 
 

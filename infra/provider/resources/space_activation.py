@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 
 FINGERPRINT = "desired_fingerprint"
 GENERATION = "desired_generation"
-_WRITE = (
-    "INSERT INTO meta(key, value) VALUES (?, ?), (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
-)
+SCHEMA = "desired_schema"
+_WRITE = "INSERT INTO meta(key, value) VALUES {} ON CONFLICT(key) DO UPDATE SET value = excluded.value"
 SWEEP = {"kind": "sweep", "cursor": ""}
 
 
 class ActivationInputs(Inputs):
-    """The wanted space and its index; `version_id` makes every new Worker version sweep once."""
+    """The wanted space, its index, and the revision of its metadata indexes.
+
+    `version_id` makes every new Worker version sweep once.
+    """
 
     database_id: str
     queue_id: str
     fingerprint: str
     generation: int = Field(ge=1)
+    schema_revision: str | None = None
     version_id: str | None = None
     index: str | None = None
     deletion: Literal["protected", "allowed"] = "protected"
@@ -53,7 +56,7 @@ class SpaceActivation(Resource[ActivationInputs]):
         if values is None or FINGERPRINT not in values:
             return None
         seen = {"fingerprint": values[FINGERPRINT], "generation": int(values.get(GENERATION, "1"))}
-        found = state | seen | {"databaseId": resource_id}
+        found = state | seen | {"databaseId": resource_id, "schemaRevision": values.get(SCHEMA)}
         return Found(found, found)
 
     async def update(self, call: Call, resource_id: str, old: Values, new: ActivationInputs) -> Values:
@@ -85,10 +88,11 @@ def _watched(new: ActivationInputs) -> list[tuple[str, Any]]:
 
 async def activate(call: Call, new: ActivationInputs) -> None:
     """Write the wanted fingerprint and generation, then wake the consumer."""
+    wanted = {FINGERPRINT: new.fingerprint, GENERATION: str(new.generation), SCHEMA: new.schema_revision}
+    rows = [(key, value) for key, value in wanted.items() if value is not None]
+    sql = _WRITE.format(", ".join("(?, ?)" for _ in rows))
     doing = "write the wanted embedding space to the database"
-    await d1.query(
-        call, new.database_id, doing, _WRITE, FINGERPRINT, new.fingerprint, GENERATION, str(new.generation)
-    )
+    await d1.query(call, new.database_id, doing, sql, *(text for row in rows for text in row))
 
     def push(client: Cloudflare) -> Any:
         return client.queues.messages.push(
