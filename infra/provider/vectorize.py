@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # The Date header of an answer is cut to whole seconds.
 _DATE_RESOLUTION = timedelta(seconds=1)
+_QUIET_SECONDS = 3.0
 _OWNER = re.compile(r"(?P<owner>cfrag:.+)/g(?P<generation>\d+)")
 
 
@@ -119,17 +121,36 @@ async def wait_processed(call: Call, index: str, mutation: Mutation, seconds: fl
     """Wait until `index` has processed `mutation`; False after `seconds`.
 
     A later mutation may overtake it in `processedUpToMutation`, so a processing time after the submission
-    counts as well. A new index has neither.
+    counts as well; in the very second of the submission, whose order can't be told, once nothing more is
+    processed for a while. A new index has neither.
     """
+    quiet = _Quiet()
 
     async def processed() -> bool:
         info = await call.account.call(f"read the state of Vectorize index {index}", _info(call, index))
         reached = info.processed_up_to_datetime
-        return info.processed_up_to_mutation == mutation.id or (
-            reached is not None and reached > mutation.submitted + _DATE_RESOLUTION
-        )
+        if info.processed_up_to_mutation == mutation.id:
+            return True
+        if reached is None or reached < mutation.submitted:
+            return False
+        still = quiet.seconds(info.processed_up_to_mutation)
+        return reached > mutation.submitted + _DATE_RESOLUTION or still > _QUIET_SECONDS
 
     return await poll(call, processed, seconds=seconds, interval=0.25, waiting=waiting)
+
+
+class _Quiet:
+    """For how long a value has been the same."""
+
+    def __init__(self) -> None:
+        self._value: object = None
+        self._since = 0.0
+
+    def seconds(self, value: object) -> float:
+        now = time.monotonic()
+        if value != self._value:
+            self._value, self._since = value, now
+        return now - self._since
 
 
 def _info(call: Call, index: str) -> Callable[[Cloudflare], Any]:
