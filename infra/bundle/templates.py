@@ -84,12 +84,16 @@ def _renderer(folder: Path, values: dict[str, Any]) -> Callable[[str], bytes]:
 
 
 def _files(source: Path) -> list[tuple[str, Path]]:
-    """Files below a folder by their names in the bundle, without what tools leave behind."""
+    """Files below a folder by their names in the bundle.
+
+    Left out is what tools leave behind, and the parts that templates include: `_name` and no Python.
+    """
     found = [(path.relative_to(source), path) for path in source.rglob("*") if path.is_file()]
     return sorted(
         (relative.as_posix(), path)
         for relative, path in found
         if not any(part.startswith(".") or part == "__pycache__" for part in relative.parts)
+        and (not path.name.startswith("_") or path.suffix in (".py", _SUFFIX))
     )
 
 

@@ -11,8 +11,8 @@ from starlette.middleware.cors import CORSMiddleware
 from rag import mcp
 from rag.edge import Edge, raise_through
 from rag.openapi import describe, operation_id
-from rag.routes import documents, internal, search, service
-from rag.settings import AUTH_MODE, CORS_ORIGINS, MCP_ENABLED, NAME
+from rag.routes import dashboard, documents, internal, search, service
+from rag.settings import AUTH_MODE, CORS_ORIGINS, DASHBOARD, MCP_ENABLED, NAME
 
 _EXPOSED = ["Server-Timing", "X-Request-Id", "WWW-Authenticate", "Retry-After"]
 
@@ -41,6 +41,8 @@ def build() -> FastAPI:
         routers += [service.routes, documents.routes, search.routes, internal.queue_routes]
     if AUTH_MODE == "keys":
         routers.append(internal.key_routes)
+    if DASHBOARD:
+        routers.append(dashboard.routes)
     if MCP_ENABLED:
         routers.append(mcp.routes)
     for router in routers:
