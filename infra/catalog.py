@@ -150,6 +150,8 @@ QUEUE_SEND_BATCH_BYTES = Limit(256_000, "bytes", _QUEUES, "2026-11-30")
 QUEUE_CONSUMER_BATCH = Limit(100, "messages", _QUEUES, "2026-11-30")
 QUEUE_RETRIES = Limit(100, "retries", _QUEUES, "2026-11-30")
 QUEUE_WAIT_SECONDS = Limit(60, "seconds", _QUEUES, "2026-11-30")
+# On Workers Free a message is kept for one day at most.
+QUEUE_RETENTION_DAYS = Limit(14, "days", _QUEUES, "2026-11-30")
 QUEUE_CONCURRENCY = Limit(250, "consumers", _QUEUES, "2026-11-30")
 
 _WORKERS = f"{_DOCS}/workers/platform/limits"

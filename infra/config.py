@@ -26,6 +26,7 @@ from infra.catalog import (
     EMBEDDING_MODELS,
     QUEUE_CONCURRENCY,
     QUEUE_CONSUMER_BATCH,
+    QUEUE_RETENTION_DAYS,
     QUEUE_RETRIES,
     QUEUE_WAIT_SECONDS,
     VECTORIZE_DIMENSIONS,
@@ -200,10 +201,13 @@ class Mcp(Model):
 
 
 class Queue(Model):
+    """Of the ingest queue; `dead_letter_days` is how long what it gave up is kept (Workers Free: 1)."""
+
     batch_size: Annotated[int, within(QUEUE_CONSUMER_BATCH, "batchSize")] = 10
     max_retries: Annotated[int, within(QUEUE_RETRIES, "maxRetries", least=0)] = 5
     max_wait_seconds: Annotated[int, within(QUEUE_WAIT_SECONDS, "maxWaitSeconds", least=0)] = 5
     max_concurrency: Annotated[int, within(QUEUE_CONCURRENCY, "maxConcurrency")] | None = None
+    dead_letter_days: Annotated[int, within(QUEUE_RETENTION_DAYS, "deadLetterDays")] = 14
 
 
 class Cors(Model):

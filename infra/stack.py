@@ -25,6 +25,7 @@ from infra.settings import RagStackArgs
 MIGRATIONS = Path(__file__).resolve().parents[1] / "migrations"
 # A message that was pulled from the dead-letter queue is away for this long.
 _PULL_VISIBILITY_MS = 30_000
+_DAY_SECONDS = 86_400
 
 
 class RagStack(pulumi.ComponentResource):
@@ -50,7 +51,7 @@ class RagStack(pulumi.ComponentResource):
         self.database = self._database()
         self.migrations = self._migrations()
 
-        self.dlq = self._queue("ingest-dlq", self.names.dlq)
+        self.dlq = self._queue("ingest-dlq", self.names.dlq, days=self.config.queue.dead_letter_days)
         self.queue = self._queue("ingest", self.names.ingest)
 
         self.worker = self._worker()
@@ -173,9 +174,14 @@ class RagStack(pulumi.ComponentResource):
             "migrations", database_id=self.database.id, migrations=files, opts=self._child(self.database)
         )
 
-    def _queue(self, name: str, queue_name: str) -> cloudflare.Queue:
+    def _queue(self, name: str, queue_name: str, days: int | None = None) -> cloudflare.Queue:
+        """A queue that keeps its messages for so many days; without a number, for Cloudflare's default."""
         return cloudflare.Queue(
-            name, account_id=self.args.account_id, queue_name=queue_name, opts=self._child(self.space)
+            name,
+            account_id=self.args.account_id,
+            queue_name=queue_name,
+            settings={"message_retention_period": days * _DAY_SECONDS} if days else None,
+            opts=self._child(self.space),
         )
 
     def _worker(self) -> cloudflare.Worker:

@@ -156,6 +156,15 @@ def test_the_consumer_has_the_configs_settings_and_its_dead_letters_can_be_pulle
     assert found["ingest-dlq-consumer"].inputs["type"] == "http_pull"
 
 
+@pytest.mark.parametrize(("queue", "days"), [({}, 14), ({"deadLetterDays": 1}, 1)])
+def test_what_was_given_up_is_kept_for_14_days_unless_the_config_says_less(
+    queue: dict[str, int], days: int
+) -> None:
+    found = resources({**RAG, "queue": queue})
+    assert found["ingest-dlq"].inputs["settings"] == {"messageRetentionPeriod": days * 86_400}
+    assert "settings" not in found["ingest"].inputs
+
+
 def test_read_replication_is_always_said() -> None:
     assert resources()["db"].inputs["readReplication"] == {"mode": "disabled"}
     assert resources({**RAG, "readReplication": "auto"})["db"].inputs["readReplication"] == {"mode": "auto"}
