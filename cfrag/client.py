@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -18,7 +19,7 @@ TIMEOUT_SECONDS = 120.0  # a batch waits for the embedding model
 
 
 class Client:
-    """Every call is safe to repeat, so 429, 503 and lost connections are tried again."""
+    """Calls that are safe to repeat are: 429, 503 and lost connections are tried again."""
 
     def __init__(
         self,
@@ -58,10 +59,28 @@ class Client:
         stats: dict[str, Any] = self._call("GET", "/v1/stats")
         return stats
 
-    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def keys(self) -> list[dict[str, Any]]:
+        """All API keys ever made, without their texts; needs the internal secret."""
+        keys: list[dict[str, Any]] = self._call("GET", "/v1/internal/keys")["keys"]
+        return keys
+
+    def mint_key(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A new API key with its text. Tried once: a second try could make a second key."""
+        minted: dict[str, Any] = self._call("POST", "/v1/internal/keys", request, attempts=1)
+        return minted
+
+    def revoke_key(self, key_id: str) -> dict[str, Any]:
+        """The key, no longer valid; when it was revoked already, since when it has been."""
+        path = f"/v1/internal/keys/{quote(key_id, safe='')}"
+        revoked: dict[str, Any] = self._call("DELETE", path)
+        return revoked
+
+    def _call(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, attempts: int = ATTEMPTS
+    ) -> Any:
         """The decoded answer. Raises Refused for an error status, Unreachable where there is no answer."""
-        for attempt in range(1, ATTEMPTS + 1):
-            last = attempt == ATTEMPTS
+        for attempt in range(1, attempts + 1):
+            last = attempt == attempts
             try:
                 response = self._http.request(method, path, json=body)
             except httpx.TransportError as error:
