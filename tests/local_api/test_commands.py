@@ -5,8 +5,8 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -166,14 +166,14 @@ def test_logs_are_those_of_the_worker_and_can_be_followed(cfrag: Cfrag) -> None:
     wait_for(lambda: log.exists() and "/first" in log.read_text(), lambda: "nothing was logged")
     assert "/first" in cfrag.run("logs", "chatty")
     follower = cfrag.start("logs", "chatty", "--follow", "-n", "0")
-    try:
-        time.sleep(1.5)  # it begins where the log ends
-        get(f"{urls['chatty']}/second")
-        assert follower.stdout
-        line = follower.stdout.readline()
-        assert "/second" in line
-        assert "/first" not in line
-    finally:
-        follower.kill()
-        follower.communicate()
+    assert follower.stdout
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            line = pool.submit(follower.stdout.readline)
+            # It begins where the log ends, which is after an unknown time.
+            wait_for(lambda: get(f"{urls['chatty']}/second").is_success and line.done(), lambda: "no line")
+        finally:
+            follower.kill()
+            follower.communicate()
+    assert "/second" in line.result()
     assert "chatty" in cfrag.run("logs", "nobody", code=2)
