@@ -15,8 +15,8 @@ from local.ai import EmbeddingService
 from local.vectorize import VectorizeService
 
 from .deployed import Deployment, local_cloudflare
+from .engines import INDEX, SECRET, Ai, Database, Index, Queue
 from .loading import CONFIG, Rendered, rendered
-from .platform import INDEX, SECRET, Ai, Database, Index, Queue
 
 Client = httpx.AsyncClient
 Opened = Callable[..., Any]

@@ -12,7 +12,7 @@ from infra.bundle.manifest import Bundle
 from infra.config import RagConfig
 from tests.local_api.server import ROOT, LocalServer
 
-from .platform import SECRET
+from .engines import SECRET
 
 Json = dict[str, Any]
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from .conftest import BEARER, Client, connect, log_lines
+from .engines import SECRET
 from .loading import rendered
-from .platform import SECRET
 
 ROUTES = [
     ("POST", "/v1/ingest"),

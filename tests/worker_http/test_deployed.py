@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from .deployed import Deployment
-from .platform import SECRET
+from .engines import SECRET
 
 TUPLE = {
     "id": "types/tuple",

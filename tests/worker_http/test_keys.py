@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from .conftest import BEARER, Client, connect
+from .engines import Limiter
 from .loading import rendered
-from .platform import Limiter
 
 WRITES = [
     ("POST", "/v1/ingest"),

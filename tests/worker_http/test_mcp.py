@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from .conftest import BEARER, Client, connect
+from .engines import SECRET
 from .loading import rendered
-from .platform import SECRET
 
 OLD = ["2025-06-18", "2025-11-25"]
 MODERN = "2026-07-28"
