@@ -156,10 +156,7 @@ class DeadLetterQueue:
         return [read(message) for message in (answer and answer.messages) or ()], until
 
     def _send(self, letters: Collection[DeadLetter]) -> None:
-        messages: list[Push] = [
-            {"body": each.original, "content_type": "text" if each.content_type == "text" else "json"}
-            for each in letters
-        ]
+        messages = [_push(each) for each in letters]
         self._account.call(
             "send to the ingest queue",
             lambda client: client.queues.messages.bulk_push(
@@ -202,6 +199,12 @@ def _json(text: str) -> Any:
         return json.loads(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError):
         return json.loads(text)
+
+
+def _push(letter: DeadLetter) -> "Push":
+    if letter.content_type == "text":
+        return {"body": str(letter.original), "content_type": "text"}
+    return {"body": letter.original, "content_type": "json"}
 
 
 def _bytes(letter: DeadLetter) -> int:

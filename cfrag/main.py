@@ -5,13 +5,14 @@ import sys
 
 import typer
 
-from cfrag import data_cmds, demo_cmd, dlq_cmd, keys_cmd, local_cmd, output, render_cmd
+from cfrag import data_cmds, demo_cmd, dlq_cmd, keys_cmd, local_cmd, output, render_cmd, smoke_cmd
 from cfrag.errors import Exit, exit_code
 from infra.errors import CfragError
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 documents failed, or the demo came out wrong; 2 the command line, a file or the "
-    "config is at fault; 3 the service or a program that is needed doesn't answer; 4 the service refused."
+    "Exit codes: 0 done; 1 documents, messages or checks failed, or the demo came out wrong; 2 the command "
+    "line, a file or the config is at fault; 3 the service or a program that is needed doesn't answer; 4 the "
+    "service refused."
 )
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app.add_typer(dlq_cmd.app, name="dlq")
 app.command("ingest")(data_cmds.ingest_command)
 app.command("search")(data_cmds.search_command)
 app.command("stats")(data_cmds.stats_command)
+app.command("smoke")(smoke_cmd.smoke_command)
 
 
 def run() -> None:
