@@ -1,5 +1,7 @@
 """The deployed Worker, from outside: HTTP, keys, queue and RPC, in the runtime that it is made for."""
 
+import re
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -116,6 +118,30 @@ def test_a_body_without_a_length_is_cut_off_and_the_connection_goes_on(client: h
 
 def test_a_path_that_is_no_utf8_is_a_400(client: httpx.Client) -> None:
     assert client.get("/v1/docs/%ff").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET /v1/docs/%00 HTTP/1.1",
+        b"GET /%ff%fe HTTP/1.1",
+        b"GET /v1/docs?cursor=%ff&limit=%00 HTTP/1.1",
+        b"GET /v1/docs/" + b"%2e" * 3_000 + b" HTTP/1.1",
+        b"PATCH /v1/stats HTTP/1.1",
+        b"HEAD /v1/stats HTTP/1.1",
+        b"GET /v1/stats HTTP/1.1\r\nAuthorization: Bearer \xff\xfe\xc3",
+        b"GET /v1/stats HTTP/1.1\r\nCF-Ray: \xf0\x9f\x98\x80\r\nX-Request-Id: a\tb",
+        b"POST /mcp HTTP/1.1\r\nOrigin: \xff\r\nMcp-Method: \xe9",
+        b"DELETE /v1/docs/a HTTP/1.1\r\n" + b"\r\n".join(b"X-%d: y" % each for each in range(80)),
+    ],
+)
+def test_hostile_bytes_get_a_4xx(deployment: Deployment, line: bytes) -> None:
+    host, port = deployment.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(line + b"\r\nHost: rag\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        answer = connection.makefile("rb").read()
+    assert re.match(rb"HTTP/1.1 4\d\d ", answer), answer[:300]
+    assert b"Traceback" not in answer
 
 
 def test_queued_documents_are_ingested(client: httpx.Client) -> None:
