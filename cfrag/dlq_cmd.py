@@ -1,7 +1,8 @@
 """`cfrag dlq …`: messages that the ingest queue has given up."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -30,8 +31,8 @@ def list_command(
     as_json: AsJson = False,
 ) -> None:
     """List the oldest messages with their reasons; uses up no delivery attempt."""
-    queue = DeadLetterQueue(StackAccount(stack))
-    letters, count = queue.peek(limit), queue.count()
+    with _opened(stack) as queue:
+        letters, count = queue.peek(limit), queue.count()
     if as_json:
         output.print_json({"count": count, "messages": [each.to_json() for each in letters]})
         return
@@ -55,7 +56,8 @@ def show_command(
     stack: Stack, message: Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
 ) -> None:
     """Print one message in full, as JSON; uses up no delivery attempt."""
-    (found,) = _chosen(DeadLetterQueue(StackAccount(stack)), [message])
+    with _opened(stack) as queue:
+        (found,) = _chosen(queue, [message])
     output.print_json(found.to_json())
 
 
@@ -67,8 +69,9 @@ def replay_command(
 
     Safe to repeat: a document that is indexed already is skipped.
     """
-    queue = DeadLetterQueue(StackAccount(stack))
-    _run(queue, ("replay", "replayed"), queue.replay, ids or [], every=every, yes=yes, as_json=as_json)
+    with _opened(stack) as queue:
+        outcome = _run(queue, "replay", queue.replay, ids or [], every=every, yes=yes)
+    _report(outcome, "replayed", as_json=as_json)
 
 
 @app.command("drop")
@@ -76,33 +79,41 @@ def drop_command(
     stack: Stack, ids: Ids = None, every: All = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Remove messages for good."""
-    queue = DeadLetterQueue(StackAccount(stack))
-    _run(queue, ("drop", "dropped"), queue.drop, ids or [], every=every, yes=yes, as_json=as_json)
+    with _opened(stack) as queue:
+        outcome = _run(queue, "drop", queue.drop, ids or [], every=every, yes=yes)
+    _report(outcome, "dropped", as_json=as_json)
+
+
+@contextmanager
+def _opened(stack: str) -> Iterator[DeadLetterQueue]:
+    with StackAccount(stack) as account:
+        yield DeadLetterQueue(account)
 
 
 def _run(
     queue: DeadLetterQueue,
-    verbs: tuple[str, str],
+    verb: str,
     work: Callable[[Sequence[DeadLetter]], Outcome],
     ids: list[str],
     *,
     every: bool,
     yes: bool,
-    as_json: bool,
-) -> None:
-    """`work` on the messages that were asked for; ends with exit code 1 where some failed."""
-    verb, done = verbs
+) -> Outcome:
+    """`work` on the messages that were asked for, after a person has agreed to it."""
     if every == bool(ids):
         raise InputError(f"say which messages to {verb}: ids, or --all")
     letters = [] if every else _chosen(queue, ids)
     count = queue.count() if every else len(letters)
     _confirm(f"{verb} {output.plural(count, 'message')} of {queue.name}?", yes=yes)
-    if every:
-        with output.progress_bar() as bar:
-            task = bar.add_task(verb, total=count)
-            outcome = queue.all_of_now(work, lambda more: bar.advance(task, more))
-    else:
-        outcome = work(letters)
+    if not every:
+        return work(letters)
+    with output.progress_bar() as bar:
+        task = bar.add_task(verb, total=count)
+        return queue.all_of_now(work, lambda more: bar.advance(task, more))
+
+
+def _report(outcome: Outcome, done: str, *, as_json: bool) -> None:
+    """What was done; ends with exit code 1 where some failed."""
     if as_json:
         output.print_json({done: outcome.done, "failed": outcome.failed})
     else:

@@ -49,7 +49,8 @@ def mint_command(
     if d1:
         if stack is None:
             raise InputError("--d1 needs to know whose database: add --stack NAME")
-        minted = mint_in_database(StackAccount(stack), request)
+        with StackAccount(stack) as account:
+            minted = mint_in_database(account, request)
     else:
         with connect_as_operator(url) as client:
             minted = _explained(lambda: client.mint_key(request.to_json()))

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 import yaml
@@ -38,6 +39,14 @@ class StackAccount:
         folder = config_file(store.home()).parent if stack == STACK else ROOT
         self.config = RagConfig.from_pulumi(stack_config(stack, folder))
         self._account = Account(_settings(folder / f"Pulumi.{stack}.yaml"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._account.close()
 
     @property
     def names(self) -> Names:

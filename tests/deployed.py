@@ -54,19 +54,28 @@ class Deployed:
     def demo(self) -> DemoRun:
         return run_demo(self.home)
 
-    def cfrag(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """A `cfrag` command on this stack, as a person would run it."""
-        environment = environment_of(self.home) | {"CFRAG_URL": self.url, "CFRAG_KEY": self.key}
-        command = [sys.executable, "-m", "cfrag", *arguments]
+    def cfrag(self, *arguments: str, stdin: str = "", **variables: str) -> "subprocess.CompletedProcess[str]":
+        """A `cfrag` command on this stack, as a person would run it; `variables` go into its environment."""
         return subprocess.run(
-            command,
+            [sys.executable, "-m", "cfrag", *arguments],
             cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
+            env=self.environment | variables,
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,
         )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """As after `eval "$(cfrag local env)"`."""
+        api = self.cloudflare.api
+        account = {
+            "CLOUDFLARE_BASE_URL": api.base_url,
+            "CLOUDFLARE_API_TOKEN": api.token,
+            "CLOUDFLARE_ACCOUNT_ID": api.account_id,
+        }
+        return environment_of(self.home) | account | {"CFRAG_URL": self.url, "CFRAG_KEY": self.key}
 
 
 def environment_of(home: Path) -> dict[str, str]:

@@ -77,6 +77,12 @@ class Account:
             )
         return self._client
 
+    def close(self) -> None:
+        """Close the client's connections, if it has any."""
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+
     async def call(self, doing: str, function: Callable[[Cloudflare], T]) -> T:
         """Run `function` on the client in a thread; `doing` says what for in an error.
 
