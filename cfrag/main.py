@@ -5,7 +5,17 @@ import sys
 
 import typer
 
-from cfrag import data_cmds, demo_cmd, dlq_cmd, keys_cmd, local_cmd, output, render_cmd, smoke_cmd
+from cfrag import (
+    data_cmds,
+    demo_cmd,
+    dlq_cmd,
+    keys_cmd,
+    local_cmd,
+    output,
+    render_cmd,
+    smoke_cmd,
+    tenants_cmd,
+)
 from cfrag.errors import Exit, exit_code
 from infra.errors import CfragError
 
@@ -28,6 +38,7 @@ app.command("render")(render_cmd.render_command)
 app.add_typer(local_cmd.app, name="local")
 app.add_typer(keys_cmd.app, name="keys")
 app.add_typer(dlq_cmd.app, name="dlq")
+app.add_typer(tenants_cmd.app, name="tenants")
 app.command("ingest")(data_cmds.ingest_command)
 app.command("search")(data_cmds.search_command)
 app.command("stats")(data_cmds.stats_command)

@@ -1,6 +1,10 @@
 """The one way from a config to a bundle."""
 
 import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from infra.bundle import manifest, store, vendor
@@ -10,12 +14,48 @@ from infra.catalog import WORKER_GZIP_BYTES
 from infra.config import RagConfig
 from infra.errors import BundleError
 
+_SHARED: ContextVar["Renderings | None"] = ContextVar("shared renderings", default=None)
+
+
+class Renderings:
+    """The bundles of a process that deploys many stacks: one rendering for each distinct config."""
+
+    def __init__(self) -> None:
+        self._bundles: dict[str, Bundle] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._bundles)
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Let `render` use these within the block."""
+        before = _SHARED.set(self)
+        try:
+            yield
+        finally:
+            _SHARED.reset(before)
+
+    def get(self, config: RagConfig, home: Path | None = None, template: Path = TEMPLATE) -> Bundle:
+        """As `render`."""
+        key = f"{config.model_dump_json()} {home} {template}"
+        with self._lock:
+            if key not in self._bundles:
+                self._bundles[key] = _render(config, home, template)
+            return self._bundles[key]
+
 
 def render(config: RagConfig, home: Path | None = None, template: Path = TEMPLATE) -> Bundle:
     """The Worker of a config; offline once the packages are in the cache under `home`.
 
     Raises BundleError for a template at fault, missing packages, or a bundle over Cloudflare's size limit.
     """
+    if (shared := _SHARED.get()) is not None:
+        return shared.get(config, home, template)
+    return _render(config, home, template)
+
+
+def _render(config: RagConfig, home: Path | None, template: Path) -> Bundle:
     own = own_modules(config, template)
     vendored = vendor.load(home or store.home(), template / vendor.LOCK.name)
     size = vendored.gzip_bytes + len(gzip.compress(b"".join(each.content for each in sorted(own)), mtime=0))

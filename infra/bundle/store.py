@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from infra.bundle.manifest import Bundle, Module, digest
 from infra.errors import BundleError
 
 _KEPT = 5
+# A `pulumi up` next door reads what it has just saved; no deployment takes longer.
+_IN_USE_SECONDS = 15 * 60
 
 
 def home() -> Path:
@@ -91,6 +94,15 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _remove_oldest(folder: Path) -> None:
-    bundles = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    for path in sorted(bundles, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT:]:
-        shutil.rmtree(path, ignore_errors=True)
+    bundles = [(_used(path), path) for path in folder.iterdir() if not path.name.startswith(".")]
+    unused = time.time() - _IN_USE_SECONDS
+    for used, path in sorted(bundles, reverse=True)[_KEPT:]:
+        if used < unused:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _used(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process removes it
+        return 0.0

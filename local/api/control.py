@@ -21,6 +21,8 @@ SETTINGS: dict[str, type | tuple[type, ...]] = {
     "vectorizeDelaySeconds": (int, float),
     "apiBudget": bool,
     "d1Faults": bool,
+    # False: a Worker boots at its first request; a start that fails shows only then.
+    "warmDeploys": bool,
     "workerGzipBytes": int,
 }
 INVALID_SETTING = 10400
@@ -62,6 +64,7 @@ class ControlApi:
                 "indexes": indexes,
                 "queues": queues,
                 "processes": self._cells.states(),
+                "apiCalls": {"made": self._budget.made, "refused": self._budget.refused},
                 "settings": self._settings(),
             }
         )
@@ -97,6 +100,7 @@ class ControlApi:
 
     def _settings(self) -> JsonObject:
         defaults: JsonObject = {"vectorizeDelaySeconds": 1.0, "apiBudget": False, "d1Faults": False}
+        defaults |= {"warmDeploys": True}
         return {key: self._state.setting(key, default) for key, default in defaults.items()}
 
     async def warm(self, request: Request) -> JSONResponse:

@@ -94,7 +94,8 @@ class Deployer:
         try:
             await self.apply(worker)
             # Cloudflare runs the top level of a version once, at upload; here it shows now.
-            await self.cells.warm(worker.name)
+            if self._state.setting("warmDeploys", True):
+                await self.cells.warm(worker.name)
         except CellError as error:
             self._state.delete_deployment(deployment)
             await self.cells.reconcile()

@@ -32,6 +32,8 @@ class Budget:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.enabled = False
+        self.made = 0
+        self.refused = 0
         self._clock = clock
         self._calls: deque[float] = deque()
 
@@ -41,6 +43,7 @@ class Budget:
         while self._calls and self._calls[0] <= now - WINDOW_SECONDS:
             self._calls.popleft()
         if self.enabled and len(self._calls) >= API_CALLS_PER_5_MIN.value:
+            self.refused += 1
             wait = int(self._calls[0] + WINDOW_SECONDS - now) + 1
             raise ApiError(
                 429,
@@ -48,6 +51,7 @@ class Budget:
                 "Rate limited. Please wait and consider throttling your request speed.",
                 {"Retry-After": str(wait)},
             )
+        self.made += 1
         self._calls.append(now)
 
 

@@ -1,0 +1,1 @@
+"""Tenants: one stack each, stamped from one file."""
