@@ -131,8 +131,8 @@ _ALL = [
         "ingest_doc",
         "Store a document",
         "Store a document, or replace the one with the same id. Give one piece of text that makes sense "
-        "alone, at most about 10 KiB; split longer texts into several documents. Storing the same again changes "
-        "nothing. It takes some seconds until search_docs finds it.",
+        "alone, at most about 10 KiB; split longer texts into several documents. Storing the same again "
+        "changes nothing. It takes some seconds until search_docs finds it.",
         "write",
         s.Document,
         s.IngestResult,

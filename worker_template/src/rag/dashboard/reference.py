@@ -19,6 +19,7 @@ details > div { padding: 0 .8rem .8rem; }
 .method { display: inline-block; min-width: 4.2rem; font-weight: 700; color: var(--accent); }
 code, pre { font: 14px/1.5 ui-monospace, monospace; }
 pre { overflow-x: auto; background: #0b1015; padding: .7rem; border-radius: .4rem; }
+caption { text-align: left; color: var(--dim); padding-top: .6rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .25rem .6rem .25rem 0;
   vertical-align: top; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 """
@@ -59,6 +60,7 @@ def _section(document: dict[str, Any], tag: dict[str, str]) -> str:
 
 def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     title = f'<span class="method">{method.upper()}</span> <code>{escape(path)}</code>'
+    title += f' <span class="dim">{escape(operation["summary"])}</span>'
     parts = [f"<p>{_inline(line)}</p>" for line in operation.get("description", "").split("\n\n") if line]
     if "parameters" in operation:
         parts.append(_table("Parameters", [_parameter(each) for each in operation["parameters"]]))
