@@ -33,6 +33,7 @@ def deployed(run_folder: Path) -> Iterator[Deployed]:
         yield running
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the shared deployment stay on one process of the run, so that it starts and stops once."""
     for item in items:
