@@ -11,7 +11,7 @@ from rag.settings import BODY_BYTES
 
 
 class Bounded:
-    """A request whose body ends shortly after the size limit: the adapter would read all of it into memory."""
+    """A request whose body ends just after the size limit: the adapter would read all of it into memory."""
 
     def __init__(self, request: Any) -> None:
         self.method = request.method
@@ -32,7 +32,7 @@ async def _some_of(body: Any) -> Any:
 
 
 class Default(WorkerEntrypoint):
-    """What Cloudflare calls. Methods that are public here are callable over RPC too, so there are no others."""
+    """What Cloudflare calls. Public methods here are callable over RPC too, so there are no others."""
 
     async def fetch(self, request: Any) -> Any:
         return await asgi.fetch(app, Bounded(request), self.env, self.ctx)

@@ -121,7 +121,7 @@ def require_scope(caller: Caller, scope: Scope) -> None:
 
 
 class Require(SecurityBase):
-    """A dependency that lets a request pass if its caller has the scope, and that the API description shows."""
+    """A dependency that lets a caller with the scope pass, and that the API description shows."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope

@@ -47,7 +47,7 @@ def version_of(headers: HeaderLines, message: dict[str, Any]) -> str:
         # Clients of the older versions send none with `initialize`, and some never do.
         return MODERN if mcp.PROTOCOL_VERSION_META_KEY in _meta(message) else _OLDEST
     if version not in SUPPORTED:
-        # The list of `server/discover`: a client that reads this one speaks the newest, or begins a handshake.
+        # The list of `server/discover`: who reads this one speaks the newest, or begins a handshake.
         data = {"supported": [MODERN], "requested": version[:100]}
         raise McpError(mcp.UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version", data)
     return version

@@ -33,8 +33,8 @@ _STATUS = {
     mcp.METHOD_NOT_FOUND: 404,
 }
 _INSTRUCTIONS = (
-    "Search first, with full questions in natural language, and answer from what was found, naming the ids of "
-    "the documents that you used."
+    "Search first, with full questions in natural language, and answer from what was found, naming the ids "
+    "of the documents that you used."
 )
 
 
@@ -211,7 +211,7 @@ async def _call_tool(call: Call) -> BaseModel:
         if tool.scope not in call.caller.scopes:
             raise Problem("forbidden", f'{tool.name} needs a key with the scope "{tool.scope}"')
         result = await tool.run(call.env, tool.takes.model_validate(params.arguments or {}))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever a tool throws is its answer
         return _tool_error(error)
     shown = result.model_dump(mode="json", by_alias=True)
     text = mcp.TextContent(type="text", text=json.dumps(shown, ensure_ascii=False))

@@ -32,7 +32,7 @@ def _answered(
         try:
             result = await function(*args, **kwargs)
             return result.model_dump(mode="json", by_alias=True)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - no exception crosses the boundary
             problem = problem_of(error)
             if problem.type == "internal":
                 logs.log_exception("unexpected error", error)

@@ -40,7 +40,8 @@ def render(document: dict[str, Any]) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}: API</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
         f"<body><header><h1>{title}</h1><p>{_inline(info['description'])}</p>"
-        f'<p class="dim">Send <code>Authorization: Bearer …</code>. Machines read <code>/openapi.json</code></p>'
+        '<p class="dim">Send <code>Authorization: Bearer …</code>. '
+        "Machines read <code>/openapi.json</code></p>"
         f"</header><main>{sections}<section><h2>Objects</h2>{schemas}</section></main></body></html>"
     )
 
