@@ -95,6 +95,10 @@ class CellProcess:
             kill_group(self.pid, signal.SIGKILL)
         await self._task
 
+    def _is_stopping(self) -> bool:
+        """Asked anew after a wait, in which it may have changed."""
+        return self._stopping
+
     async def _keep_running(self) -> None:
         short_lives = 0
         while not self._stopping:
@@ -103,7 +107,7 @@ class CellProcess:
             self._failures = 0 if was_ready else self._failures + 1
             # A cell that served for a while and died is a new story; one that always dies soon is slowed.
             short_lives = short_lives + 1 if time.monotonic() - started < SHORT_LIFE_SECONDS else 0
-            if self._stopping:
+            if self._is_stopping():
                 return
             self.restarts += 1
             self._log(f"cell {self.label} ended and is started again: {self.last_words}")
