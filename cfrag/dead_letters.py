@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PEEK = QUEUE_CONSUMER_BATCH.value  # a peek has no cursor: what is behind these can't be seen
 _OVERHEAD_BYTES = 100  # what the queue adds to each message
+# A Date header has whole seconds, and some servers renew it only once in one.
+_SLACK = timedelta(seconds=2)
 _ENVELOPE = frozenset({"reason", "error", "attempts", "original"})
 
 
@@ -123,14 +125,18 @@ class DeadLetterQueue:
     ) -> Outcome:
         """`work` on every message that is there now: not on those that come back while it runs."""
         total, seen = Outcome(), set[str]()
-        letters, until = self._peek(PEEK)
-        while fresh := [each for each in letters if each.id not in seen and each.since <= until]:
+        letters, now = self._peek(PEEK)
+        fresh = letters
+        while fresh:
             seen.update(each.id for each in fresh)
             outcome = work(fresh)
             total.done += outcome.done
             total.failed |= outcome.failed
             progress(len(fresh))
+            if len(letters) < PEEK:
+                break  # these were all
             letters, _ = self._peek(PEEK)
+            fresh = [each for each in letters if each.id not in seen and each.since <= now + _SLACK]
         return total
 
     @cached_property
@@ -142,7 +148,7 @@ class DeadLetterQueue:
         return self._account.queue(self._account.names.ingest)
 
     def _peek(self, limit: int) -> tuple[list[DeadLetter], datetime]:
-        """Messages, and the end of the second in which Cloudflare answered."""
+        """Messages, and the time of Cloudflare's clock, to the second."""
         raw = self._account.call(
             "look into the dead-letter queue",
             lambda client: client.queues.messages.with_raw_response.peek(
@@ -152,8 +158,7 @@ class DeadLetterQueue:
         answer = raw.parse()
         date = raw.headers.get("date")
         now = parsedate_to_datetime(date) if date else datetime.now(UTC)
-        until = now.replace(microsecond=999_999)
-        return [read(message) for message in (answer and answer.messages) or ()], until
+        return [read(message) for message in (answer and answer.messages) or ()], now
 
     def _send(self, letters: Collection[DeadLetter]) -> None:
         messages = [_push(each) for each in letters]
