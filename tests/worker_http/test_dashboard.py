@@ -1,14 +1,13 @@
 """The dashboard in a real browser: by mouse, by keyboard, on a phone, and what it may load."""
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from .browsers import launch
 from .deployed import Deployment
 from .installed import HERE, npm_packages
 
@@ -33,11 +32,8 @@ PHONE = {"width": 360, "height": 740}
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CFRAG_BROWSER") or next(filter(None, map(shutil.which, names)), None)
-    assert found, "no chromium found: install Debian's package chromium, or set CFRAG_BROWSER to a browser"
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        opened = launch(playwright)
         yield opened
         opened.close()
 
