@@ -1,5 +1,6 @@
 """One local Cloudflare for the stacks of these tests."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,16 @@ from tests.provider.support import LocalCloudflare, plugin_home
 from tests.stack.checkout import RAG, Checkout
 
 NewCheckout = Callable[..., Checkout]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pulumi_loop() -> Iterator[None]:
+    """An event loop of the thread: Pulumi's mocks want one, and async tests before these leave none."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 @pytest.fixture(scope="session")
