@@ -39,6 +39,30 @@ class ApiFailure(CfragError):
         return self.status in (404, 410)
 
 
+class Submissions:
+    """The order in which Vectorize accepted this plugin's changes of each index.
+
+    Mutation ids have no order of their own, so that of two which are made at the same time is kept here.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[str, list[str]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def one_at_a_time(self, index: str) -> asyncio.Lock:
+        """To hold while a change is submitted and added."""
+        return self._locks.setdefault(index, asyncio.Lock())
+
+    def add(self, index: str, mutation: str) -> None:
+        """Remember a change that was accepted after all the earlier ones."""
+        self._ids.setdefault(index, []).append(mutation)
+
+    def since(self, index: str, mutation: str) -> list[str]:
+        """`mutation` and those that were accepted after it."""
+        known = self._ids.get(index, [])
+        return known[known.index(mutation) :] if mutation in known else [mutation]
+
+
 class Account:
     """One account; the SDK is imported and the client made on the first call."""
 
@@ -49,6 +73,7 @@ class Account:
         self._account_id = chosen["accountId"]
         self.base_url = chosen["baseUrl"]
         self._client: Cloudflare | None = None
+        self.submissions = Submissions()
 
     @property
     def id(self) -> str:

@@ -120,16 +120,17 @@ def mutation_of(response: Any) -> Mutation:
 async def wait_processed(call: Call, index: str, mutation: Mutation, seconds: float, waiting: str) -> bool:
     """Wait until `index` has processed `mutation`; False after `seconds`.
 
-    A later mutation may overtake it in `processedUpToMutation`, so a processing time after the submission
-    counts as well; in the very second of the submission, whose order can't be told, once nothing more is
-    processed for a while. A new index has neither.
+    A later mutation may overtake it in `processedUpToMutation`: one of this plugin's own is known by its
+    place in the order; for another, a processing time after the submission counts as well, and in the very
+    second of the submission, whose order can't be told, that nothing more is processed for a while. A new
+    index has neither.
     """
     quiet = _Quiet()
 
     async def processed() -> bool:
         info = await call.account.call(f"read the state of Vectorize index {index}", _info(call, index))
         reached = info.processed_up_to_datetime
-        if info.processed_up_to_mutation == mutation.id:
+        if info.processed_up_to_mutation in call.account.submissions.since(index, mutation.id):
             return True
         if reached is None or reached < mutation.submitted:
             return False

@@ -1,5 +1,6 @@
 """Metadata indexes: waited for, compared, never turned into another type over data."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -111,3 +112,15 @@ async def test_an_index_that_is_missing_is_named(direct: Direct) -> None:
 
 async def test_an_unknown_type_is_refused(direct: Direct) -> None:
     assert "indexType" in await direct.check(KIND, wanted("meta-type", kind="date"))
+
+
+async def test_those_made_at_the_same_time_wait_no_longer_than_one(
+    direct: Direct, cloudflare: LocalCloudflare
+) -> None:
+    index = cloudflare.index("meta-many")
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    await asyncio.gather(*(direct.create(KIND, wanted(index, f"field_{n}")) for n in range(8)))
+    assert loop.time() - started < 2
+    listed = cloudflare.client.vectorize.indexes.metadata_index.list(index, account_id=cloudflare.account)
+    assert len((listed.metadata_indexes if listed else None) or ()) == 8

@@ -148,7 +148,11 @@ async def _change(
         )
 
     try:
-        return vectorize.mutation_of(await call.account.call(f"{what} metadata index {new.key}", change))
+        async with call.account.submissions.one_at_a_time(new.index):
+            answer = await call.account.call(f"{what} metadata index {new.key}", change)
+            mutation = vectorize.mutation_of(answer)
+            call.account.submissions.add(new.index, mutation.id)
+        return mutation
     except ApiFailure as failure:
         # A repeated call whose first answer was lost.
         existing = await vectorize.metadata_indexes(call, new.index) or {}
