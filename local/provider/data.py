@@ -75,6 +75,7 @@ class QueueConsumer(RestResource[ConsumerInputs]):
     outputs = ("consumerId", "createdOn", "queueName")
     result_id = "consumer_id"
     not_sent: ClassVar[frozenset[str]] = frozenset({"accountId", "queueId"})
+    clearable: ClassVar[frozenset[str]] = frozenset({"scriptName", "deadLetterQueue"})
     import_keys: ClassVar[tuple[str, ...]] = ("accountId", "queueId")
     replace_on: ClassVar[frozenset[str]] = frozenset({"accountId", "queueId", "type"})
 

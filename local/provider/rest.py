@@ -27,6 +27,8 @@ class RestResource(Resource[I_]):
     update_method: ClassVar[Method] = "put"
     not_sent: ClassVar[frozenset[str]] = frozenset({"accountId"})
     """Inputs that are part of the path, not of the body."""
+    clearable: ClassVar[frozenset[str]] = frozenset()
+    """Inputs whose absence means "none"; what else is left out stays as the API has it."""
     import_keys: ClassVar[tuple[str, ...]] = ("accountId",)
     """What the parts of an import id before the last one are."""
 
@@ -48,8 +50,8 @@ class RestResource(Resource[I_]):
 
     def compare(self, old: Values, new: Values) -> Iterator[Change]:
         """Differences in what is asked for: the API fills the rest with its defaults."""
-        keys = {item.alias or name for name, item in self.model.model_fields.items()} - self.uncompared
-        for key in sorted(keys & (set(old) | set(new))):
+        fields = {item.alias or name for name, item in self.model.model_fields.items()}
+        for key in sorted(fields & (set(new) | (set(old) & self.clearable)) - self.uncompared):
             yield from changes_between(_asked(old.get(key), new.get(key)), new.get(key), key)
 
     async def create(self, call: Call, new: I_) -> tuple[str, Values]:

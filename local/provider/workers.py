@@ -168,6 +168,7 @@ class WorkersRoute(RestResource[RouteInputs]):
     token = "cloudflare:index/workersRoute:WorkersRoute"
     model = RouteInputs
     not_sent: ClassVar[frozenset[str]] = frozenset({"zoneId"})
+    clearable: ClassVar[frozenset[str]] = frozenset({"script"})
     import_keys: ClassVar[tuple[str, ...]] = ("zoneId",)
     replace_on: ClassVar[frozenset[str]] = frozenset({"zoneId"})
 

@@ -22,6 +22,7 @@ from infra.provider.engine import Engine
 from infra.provider.plugin import Plugin
 from infra.provider.resources import RESOURCES
 from infra.provider.values import Values, to_plain_map, to_properties
+from local.provider.resources import RESOURCES as STAND_IN
 
 PROGRAM = Path(__file__).parent / "program/__main__.py"
 Wanted = list[dict[str, Any]]
@@ -223,8 +224,11 @@ class Messages(Engine):
 class Direct:
     """The provider called as the engine calls it, without a CLI in between."""
 
-    def __init__(self, cloudflare: LocalCloudflare, *, token: str | None = None) -> None:
-        self.plugin = Plugin("cfrag", "0.1.0", RESOURCES)
+    def __init__(
+        self, cloudflare: LocalCloudflare, *, package: str = "cfrag", token: str | None = None
+    ) -> None:
+        self.package = package
+        self.plugin = Plugin(package, "0.1.0", RESOURCES if package == "cfrag" else STAND_IN)
         self.messages = Messages()
         self.plugin.engine = self.messages
         settings = {"apiToken": token or cloudflare.token, "accountId": cloudflare.account}
@@ -233,39 +237,42 @@ class Direct:
     async def check(self, kind: str, new: Values, old: Values | None = None) -> dict[str, str]:
         """Reasons of the refusals, by property."""
         response = await self.plugin.check(
-            sdk.CheckRequest(_urn(kind), to_properties(old or {}), to_properties(new), b"")
+            sdk.CheckRequest(self.urn(kind), to_properties(old or {}), to_properties(new), b"")
         )
         return {failure.property: failure.reason for failure in response.failures or ()}
 
     async def checked(self, kind: str, new: Values) -> Values:
         """The inputs as a check that passes leaves them."""
-        response = await self.plugin.check(sdk.CheckRequest(_urn(kind), {}, to_properties(new), b""))
+        response = await self.plugin.check(sdk.CheckRequest(self.urn(kind), {}, to_properties(new), b""))
         assert not response.failures, [failure.reason for failure in response.failures]
         return to_plain_map(response.inputs or {})
 
     async def diff(self, kind: str, old: Values, new: Values) -> sdk.DiffResponse:
-        request = sdk.DiffRequest(_urn(kind), "id", to_properties(old), to_properties(new), [])
+        request = sdk.DiffRequest(self.urn(kind), "id", to_properties(old), to_properties(new), [])
         return await self.plugin.diff(request)
 
     async def create(self, kind: str, inputs: Values) -> tuple[str, Values]:
-        request = sdk.CreateRequest(_urn(kind), to_properties(inputs), 0, False)
+        request = sdk.CreateRequest(self.urn(kind), to_properties(inputs), 0, False)
         response = await self.plugin.create(request)
         return response.resource_id or "", to_plain_map(response.properties)
 
     async def read(self, kind: str, resource_id: str, state: Values | None = None) -> Values | None:
         properties = to_properties(state or {})
-        response = await self.plugin.read(sdk.ReadRequest(_urn(kind), resource_id, properties, properties))
+        response = await self.plugin.read(
+            sdk.ReadRequest(self.urn(kind), resource_id, properties, properties)
+        )
         return to_plain_map(response.properties) if response.resource_id else None
 
     async def update(self, kind: str, resource_id: str, old: Values, new: Values) -> Values:
         request = sdk.UpdateRequest(
-            _urn(kind), resource_id, to_properties(old), to_properties(new), 0, [], False
+            self.urn(kind), resource_id, to_properties(old), to_properties(new), 0, [], False
         )
         return to_plain_map((await self.plugin.update(request)).properties)
 
     async def delete(self, kind: str, resource_id: str, state: Values) -> None:
-        await self.plugin.delete(sdk.DeleteRequest(_urn(kind), resource_id, to_properties(state), 0))
+        await self.plugin.delete(sdk.DeleteRequest(self.urn(kind), resource_id, to_properties(state), 0))
 
-
-def _urn(kind: str) -> str:
-    return f"urn:pulumi:dev::shop::cfrag:index:{kind}::it"
+    def urn(self, kind: str) -> str:
+        """A URN as the engine makes it: the official plugin's types hold their module's name as well."""
+        module = "index" if self.package == "cfrag" else f"index/{kind[0].lower()}{kind[1:]}"
+        return f"urn:pulumi:dev::shop::{self.package}:{module}:{kind}::it"

@@ -1,80 +1,29 @@
 """The end of a replacement: finished or aborted only where no document is missing after it."""
 
 import json
-from typing import Any
 
 import pytest
 
-from cfrag.pulumi_env import ROOT
 from infra.errors import CfragError
-from infra.provider.resources.d1_migrations import statements_of
 from infra.provider.values import Values
+from tests.provider.replacing import (
+    BASE,
+    DELETED,
+    FAILED,
+    IN_BOTH,
+    IN_NEW,
+    IN_OLD,
+    LARGE,
+    NEW,
+    OLD,
+    Row,
+    space,
+    under_way,
+    wanted,
+)
 from tests.provider.support import Direct, LocalCloudflare
 
 SPACE, INDEX = "EmbeddingSpace", "VectorizeIndex"
-BASE, LARGE = "@cf/baai/bge-base-en-v1.5", "@cf/baai/bge-large-en-v1.5"
-OLD, NEW = f"{BASE}#000000000001", f"{LARGE}#000000000002@g2.5"
-
-# content_hash, embed_model, next_hash, next_model, and whether it is a tombstone.
-Row = tuple[str | None, str | None, str | None, str | None, bool]
-IN_BOTH: Row = ("h", OLD, "h", NEW, False)
-IN_OLD: Row = ("h", OLD, None, None, False)
-FAILED: Row = ("h", OLD, None, f"!{NEW}", False)
-IN_NEW: Row = (None, None, "h", NEW, False)
-DELETED: Row = (None, None, None, None, True)
-
-
-def wanted(stack: str, *, generation: int = 2, replacing: str | None = None) -> Values:
-    dims, model = (1024, LARGE) if generation == 2 else (768, BASE)
-    old = {"generation": 1, "model": BASE, "dims": 768, "metric": "cosine", "index": f"{stack}-768-g1"}
-    return {
-        "owner": f"cfrag:shop/{stack}",
-        "database": f"{stack}-db",
-        "index": f"{stack}-{dims}-g{generation}",
-        "model": model,
-        "dims": dims,
-        "metric": "cosine",
-        "generation": generation,
-        **({"replacing": old | {"strategy": replacing}} if replacing else {}),
-    }
-
-
-def under_way(
-    cloudflare: LocalCloudflare, stack: str, rows: list[Row], *, cut_over: bool = False, desired: int = 2
-) -> str:
-    """A stack that is being replaced, with two vectors in each index; the database's id."""
-    for dims, generation in ((768, 1), (1024, 2)):
-        name, description = f"{stack}-{dims}-g{generation}", f"cfrag:shop/{stack}/g{generation}"
-        cloudflare.index(name, dims, description=description, vectors=2)
-    database = cloudflare.database(
-        f"{stack}-db", *statements_of((ROOT / "migrations/0001_init.sql").read_text())
-    )
-    old, new = _space(1, BASE, 768, OLD, "main"), _space(2, LARGE, 1024, NEW, "next")
-    serving, other = (new, old) if cut_over else (old, new)
-    for key, value in (("space", json.dumps(serving | {"other": other})), ("desired_generation", str(desired))):
-        cloudflare.sql(database, f"INSERT INTO meta VALUES ('{key}', '{value}')")
-    for number, (content, model, following, next_model, deleted) in enumerate(rows):
-        values = [f"doc/{number:02}", 1, content, model, following, next_model, 1 if deleted else None]
-        columns = "id, seq, content_hash, embed_model, next_hash, next_model, deleted_at"
-        quoted = ", ".join("NULL" if each is None else f"'{each}'" for each in values)
-        cloudflare.sql(database, f"INSERT INTO documents({columns}) VALUES ({quoted})")
-    return database
-
-
-def _space(generation: int, model: str, dims: int, mark: str, side: str) -> dict[str, Any]:
-    fingerprint = mark.split("@g")[0]
-    return {
-        "generation": generation,
-        "model": model,
-        "dims": dims,
-        "metric": "cosine",
-        "fingerprint": fingerprint,
-        "mark": mark,
-        "side": side,
-        "reindexing": False,
-        "since": 0,
-        "began": 5,
-    }
 
 
 async def finish(direct: Direct, stack: str, strategy: str = "reindex") -> dict[str, str]:
@@ -106,7 +55,9 @@ async def test_a_finish_lists_what_the_new_model_never_takes_and_how_to_let_it_g
     assert "cfrag dims finish --drop-failed" in reason
 
 
-async def test_a_finish_waits_until_the_new_space_answers(direct: Direct, cloudflare: LocalCloudflare) -> None:
+async def test_a_finish_waits_until_the_new_space_answers(
+    direct: Direct, cloudflare: LocalCloudflare
+) -> None:
     under_way(cloudflare, "waits", [IN_BOTH])
     assert "still answered from generation 1" in (await finish(direct, "waits"))["replacing"]
 
@@ -139,7 +90,7 @@ async def test_an_abort_after_the_cut_over_wants_every_document_in_the_old_space
 async def test_what_was_discarded_does_not_come_back(direct: Direct, cloudflare: LocalCloudflare) -> None:
     database = under_way(cloudflare, "gone", [])
     assert await abort(direct, "gone", "discard") == {}
-    only = json.dumps(_space(2, LARGE, 1024, NEW, "next"))
+    only = json.dumps(space(2, LARGE, 1024, NEW, "next"))
     cloudflare.sql(database, f"UPDATE meta SET value = '{only}' WHERE key = 'space'")
     assert "generation 1 has no documents any more" in (await abort(direct, "gone", "discard"))["replacing"]
     assert await finish(direct, "gone", "discard") == {}
@@ -151,7 +102,9 @@ async def test_a_start_in_an_index_that_an_abort_has_left_is_refused(
     under_way(cloudflare, "again", [IN_BOTH], desired=1)
     refused = await direct.check(SPACE, wanted("again", replacing="reindex"), wanted("again", generation=1))
     assert "index again-1024-g2 is left of a replacement that was aborted" in refused["generation"]
-    assert f'`pulumi up` with cf-rag:rag.embedding: {{model: "{BASE}", generation: 1}}' in refused["generation"]
+    assert (
+        f'`pulumi up` with cf-rag:rag.embedding: {{model: "{BASE}", generation: 1}}' in refused["generation"]
+    )
 
 
 async def test_a_model_of_equal_dims_is_granted_with_the_count_of_documents(
