@@ -1,5 +1,6 @@
 """A local Cloudflare and real Pulumi projects in temporary folders."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -210,15 +211,13 @@ class Messages(Engine):
     def __init__(self) -> None:
         super().__init__("127.0.0.1:1")
         self.lines: list[str] = []
+        self.said = asyncio.Event()
 
     async def info(self, message: str, urn: str) -> None:
         self.lines.append(message)
+        self.said.set()
 
-    async def warn(self, message: str, urn: str) -> None:
-        self.lines.append(message)
-
-    async def progress(self, message: str, urn: str) -> None:
-        self.lines.append(message)
+    warn = progress = info
 
 
 class Direct:

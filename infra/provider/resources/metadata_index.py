@@ -164,9 +164,8 @@ async def _change(
 async def _wait(call: Call, new: MetadataIndexInputs, mutation: vectorize.Mutation, outputs: Values) -> None:
     waiting = f"waiting until {new.property_name} is indexed in {new.index}"
     if not await vectorize.wait_processed(call, new.index, mutation, new.wait_seconds, waiting):
-        raise NotReady(
-            new.key,
-            outputs,
-            f"metadata index {new.key} was created but not processed within {new.wait_seconds} s: "
-            "run `pulumi up` again, which goes on waiting",
+        late = "interrupted" if call.cancelled.is_set() else f"not processed within {new.wait_seconds} s"
+        reason = (
+            f"metadata index {new.key} was created but {late}: run `pulumi up` again, which goes on waiting"
         )
+        raise NotReady(new.key, outputs, reason)

@@ -29,9 +29,9 @@ def resolved(value: Any) -> Any:
 
 for entry in json.loads(Path("wanted.json").read_text()):
     if entry["kind"].startswith("cloudflare."):
-        import pulumi_cloudflare
+        from infra.cloudflare import resources as official
 
-        kind = getattr(pulumi_cloudflare, entry["kind"].removeprefix("cloudflare."))
+        kind = getattr(official, entry["kind"].removeprefix("cloudflare."))
     else:
         kind = getattr(resources, entry["kind"])
     after = [made[name] for name in entry.get("after", ())]
