@@ -195,4 +195,3 @@ def _end(report: Any, as_json: bool) -> None:
         output.print_json(report.to_json())
     if not report.well:
         raise typer.Exit(Exit.SOME_FAILED)
-

@@ -106,7 +106,7 @@ class Fleet:
                 if not error.too_many_calls or attempt == ATTEMPTS or self._stopping.is_set():
                     return _failed(task, error, begun)
                 # A stack that was stopped by the limit goes on where it was.
-                pacer.pause(error.retry_after or PAUSE_SECONDS)
+                pacer.pause(PAUSE_SECONDS if error.retry_after is None else error.retry_after)
                 self.view.progress(task.tenant, "waits: the account's API calls are used up")
             except CfragError as error:
                 return _failed(task, error, begun)

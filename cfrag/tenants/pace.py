@@ -81,8 +81,8 @@ class Pacer:
             each for each in self._shares if each.ended is None or each.ended + self._window > now
         ]
         pause = max(0.0, self._paused_until - now)
-        over = sum(each.calls for each in self._shares) + calls - self.calls
-        if over <= 0 or not self._shares:
+        over = sum(each.calls for each in self._shares) + calls - max(self.calls, calls)
+        if over <= 0:
             return pause
         for share in sorted(
             (each for each in self._shares if each.ended is not None), key=lambda s: s.ended or 0

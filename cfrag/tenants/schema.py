@@ -39,7 +39,13 @@ def _make_partial(part: Json) -> None:
     for name, value in part.get("properties", {}).items():
         if name == "model":
             value["enum"] = _MODELS
-        part["properties"][name] = {"anyOf": [value, {"type": "null"}]}
+        if isinstance(items := value.get("additionalProperties"), dict):
+            value["additionalProperties"] = _or_null(items)
+        part["properties"][name] = _or_null(value)
+
+
+def _or_null(value: Json) -> Json:
+    return {"anyOf": [value, {"type": "null"}]}
 
 
 def text() -> str:

@@ -34,7 +34,7 @@ LOCK_SECONDS = 900.0
 """How long a living `pulumi` of this machine may go on with a stack that somebody else wants."""
 _LOCKED_BY = re.compile(r"created by (\S+)@(\S+) \(pid (\d+)\)")
 _TOO_MANY_CALLS = re.compile(r"HTTP 429|\b429\b|Rate limited|budget of 1,200")
-_RETRY_AFTER = re.compile(r"[Rr]etry.after:? (\d+)")
+_RETRY_AFTER = re.compile(r"Retry-After: (\d+)", re.IGNORECASE)
 
 
 class StackFailed(CfragError):

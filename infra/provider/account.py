@@ -137,6 +137,8 @@ class Account:
         codes = frozenset(code for code, _ in faults)
         said = "; ".join(f"{message} [{code}]" for code, message in faults) or error.message
         hint = self._hint(error.status_code, codes, said)
+        if wait := error.response.headers.get("retry-after"):
+            hint = f"{hint} (Retry-After: {wait})" if hint else f"Retry-After: {wait}"
         message = f"cannot {doing}: {said} (HTTP {error.status_code})"
         return ApiFailure(f"{message}. {hint}" if hint else message, error.status_code, codes)
 
