@@ -90,6 +90,16 @@ def test_a_wait_is_bounded_and_its_probe_is_removed_all_the_same(deployed: Deplo
     assert probes(deployed) == []
 
 
+def test_a_probe_that_an_earlier_run_left_behind_is_removed(deployed: Deployed) -> None:
+    left = f"{PROBE}1700000000-0123456789ab"
+    document = {"id": left, "body": f"Written by cfrag smoke. Probe {left}.", "active": False}
+    headers = {"authorization": f"Bearer {deployed.key}"}
+    httpx.post(f"{deployed.url}/v1/ingest", json=document, headers=headers).raise_for_status()
+    assert probes(deployed) == [left]
+    assert deployed.cfrag("smoke").returncode == 0
+    assert probes(deployed) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopped_in_the_middle_it_removes_its_probe(deployed: Deployed, number: signal.Signals) -> None:
     deployed.cloudflare.call("PUT", "/__local/settings", {"vectorizeDelaySeconds": 20})
