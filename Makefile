@@ -26,7 +26,7 @@ bench: setup
 	@$(BIN)/python -m bench
 
 test: setup-dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 15
 
 check: setup-dev
 	$(BIN)/ruff check .
