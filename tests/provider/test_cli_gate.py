@@ -62,7 +62,6 @@ def untouched(cloudflare: LocalCloudflare) -> bool:
 
 
 def test_the_second_run_changes_nothing(deployed: Project) -> None:
-    deployed.preview("--expect-no-changes")
     deployed.run("refresh", "--yes", "--skip-preview", "--expect-no-changes")
     deployed.preview("--expect-no-changes")
 
@@ -83,7 +82,6 @@ def test_a_preview_refuses_with_what_is_at_stake_and_the_way_out(
     [
         pytest.param((), id="skip-preview"),
         pytest.param(("--target", "**index-g1"), id="target"),
-        pytest.param(("--refresh",), id="refresh"),
     ],
 )
 def test_an_update_refuses_whatever_is_skipped(

@@ -40,6 +40,7 @@ def deploy(cloudflare: LocalCloudflare, stack: str, *, vectors: int = 0, told: b
     cloudflare.index(f"{stack}-768-g1", description=f"cfrag:shop/{stack}/g1", vectors=vectors)
     space = json.dumps({"generation": 1, "model": BASE, "dims": 768, "fingerprint": f"{BASE}#1"})
     rows = [f"INSERT INTO meta VALUES ('space', '{space}')"] if told else []
+    rows.append("CREATE TABLE documents(id TEXT, deleted_at INTEGER)")
     cloudflare.database(f"{stack}-db", "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT)", *rows)
 
 
@@ -117,24 +118,6 @@ async def test_an_index_of_another_stack_says_nothing_about_this_one(
 async def test_a_rename_that_would_leave_the_data_behind_is_refused(direct: Direct, key: str) -> None:
     reasons = await direct.check(KIND, wanted("renamed") | {key: "other"}, wanted("renamed"))
     assert "name it back" in reasons["owner"]
-
-
-async def test_a_finish_is_refused_while_documents_are_missing(
-    direct: Direct, cloudflare: LocalCloudflare
-) -> None:
-    deploy(cloudflare, "finish", vectors=1)
-    database = cloudflare.client.d1.database.list(account_id=cloudflare.account, name="finish-db").result[0]
-    assert database.uuid
-    cloudflare.sql(database.uuid, "INSERT INTO meta VALUES ('desired_fingerprint', 'new#1')")
-    cloudflare.sql(database.uuid, "CREATE TABLE documents(id TEXT, embed_model TEXT, deleted_at INTEGER)")
-    cloudflare.sql(database.uuid, "INSERT INTO documents VALUES ('a', 'old#1', NULL), ('b', 'old#1', 1)")
-    done = wanted("finish", 1024, LARGE, 2)
-    under_way = done | {"replacing": replacing("finish")}
-    assert (
-        "1 documents are not in generation 2 yet" in (await direct.check(KIND, done, under_way))["replacing"]
-    )
-    cloudflare.sql(database.uuid, "UPDATE documents SET embed_model = 'new#1'")
-    assert await direct.check(KIND, done, under_way) == {}
 
 
 async def test_the_spaces_that_may_exist_are_told(direct: Direct) -> None:

@@ -88,12 +88,12 @@ async def test_an_abort_after_the_cut_over_wants_every_document_in_the_old_space
 
 
 async def test_what_was_discarded_does_not_come_back(direct: Direct, cloudflare: LocalCloudflare) -> None:
-    database = under_way(cloudflare, "gone", [])
-    assert await abort(direct, "gone", "discard") == {}
+    database = under_way(cloudflare, "tossed", [])
+    assert await abort(direct, "tossed", "discard") == {}
     only = json.dumps(space(2, LARGE, 1024, NEW, "next"))
     cloudflare.sql(database, f"UPDATE meta SET value = '{only}' WHERE key = 'space'")
-    assert "generation 1 has no documents any more" in (await abort(direct, "gone", "discard"))["replacing"]
-    assert await finish(direct, "gone", "discard") == {}
+    assert "generation 1 has no documents any more" in (await abort(direct, "tossed", "discard"))["replacing"]
+    assert await finish(direct, "tossed", "discard") == {}
 
 
 async def test_a_start_in_an_index_that_an_abort_has_left_is_refused(

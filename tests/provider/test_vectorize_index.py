@@ -130,23 +130,6 @@ async def test_an_index_named_in_the_environment_is_deleted(
     assert await direct.read(KIND, name) is None
 
 
-async def test_a_replaced_index_goes_once_the_data_says_so(
-    direct: Direct, cloudflare: LocalCloudflare
-) -> None:
-    name = cloudflare.index("replaced", vectors=1)
-    database = cloudflare.database(
-        "replaced-db",
-        "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT)",
-        """INSERT INTO meta VALUES ('space', '{"generation": 1, "model": "a", "dims": 768}')""",
-    )
-    state = wanted(name, deletion="when-replaced", database="replaced-db")
-    with pytest.raises(CfragError, match="its replacement is not complete"):
-        await direct.delete(KIND, name, state)
-    cloudflare.sql(database, """UPDATE meta SET value = '{"generation": 2, "model": "b", "dims": 1024}'""")
-    await direct.delete(KIND, name, state)
-    assert await direct.read(KIND, name) is None
-
-
 async def test_a_refused_token_is_explained(cloudflare: LocalCloudflare) -> None:
     with pytest.raises(CfragError) as refused:
         await Direct(cloudflare, token="x" * 40).create(KIND, wanted("never"))
