@@ -1,10 +1,15 @@
 """A stack of cfrag, as the Pulumi CLI runs it."""
 
+import signal
+
 import pulumi
 
 from infra.errors import CfragError
 from infra.settings import RagStackArgs
 from infra.stack import RagStack
+
+# The engine interrupts the program when it refuses a resource: no reason for a traceback.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 try:
     stack = RagStack("rag", RagStackArgs.from_pulumi())

@@ -11,6 +11,7 @@ from infra import bundle, wiring
 from infra.bundle import store
 from infra.bundle.tables import schema_revision
 from infra.cloudflare import resources as cloudflare
+from infra.leftovers import Leftovers
 from infra.resources import (
     CfragProvider,
     D1Migrations,
@@ -42,6 +43,7 @@ class RagStack(pulumi.ComponentResource):
 
         super().__init__("cfrag:index:RagStack", name, None, opts)
         self.providers = self._connect()
+        self.leftovers = Leftovers(args.account_id, args.api_token)
 
         # First of all: refuses a change of dims, metric or generation that wasn't asked for.
         self.space = self._embedding_space()
@@ -94,9 +96,10 @@ class RagStack(pulumi.ComponentResource):
         own = ResourceOptions(parent=self, providers=self.providers, depends_on=list(after))
         return ResourceOptions.merge(own, ResourceOptions(**options))
 
-    def _data(self, *after: Resource) -> ResourceOptions:
-        """Options of what holds data: `pulumi destroy` is refused before anything is touched."""
-        return self._child(*after, protect=not self.config.allow_data_loss)
+    @property
+    def _keeps_data(self) -> bool:
+        """For what holds data: `pulumi destroy` is refused before anything is touched."""
+        return not self.config.allow_data_loss
 
     def _embedding_space(self) -> EmbeddingSpace:
         wanted, *old = wiring.spaces(self.config, self.names)
@@ -125,9 +128,13 @@ class RagStack(pulumi.ComponentResource):
         }
 
     def _index(self, space: wiring.Space) -> VectorizeIndex:
-        """One index per generation: it never changes in place, so no change can ever replace it."""
-        replaced = space.generation != self.config.embedding.generation
-        deletion = "allowed" if self.config.allow_data_loss else "when-replaced" if replaced else "protected"
+        """One index per generation: it never changes in place, so no change can ever replace it.
+
+        While two exist, one of them will go, and D1 says which: the old one by a finish, the new one by an
+        abort. Pulumi's own protection would refuse both.
+        """
+        leaving = self.config.replacing is not None
+        deletion = "allowed" if self.config.allow_data_loss else "when-replaced" if leaving else "protected"
         return VectorizeIndex(
             f"index-g{space.generation}",
             name=space.name,
@@ -139,7 +146,7 @@ class RagStack(pulumi.ComponentResource):
             deletion=deletion,
             adopt=self.config.adopt,
             spaces=self.space.spaces,
-            opts=self._child(self.space) if replaced else self._data(self.space),
+            opts=self._child(self.space, protect=self._keeps_data and not leaving),
         )
 
     def _metadata_indexes(self) -> list[VectorizeMetadataIndex]:
@@ -165,7 +172,7 @@ class RagStack(pulumi.ComponentResource):
             name=self.names.db,
             # Left out, it is an update after every refresh.
             read_replication={"mode": self.config.read_replication},
-            opts=self._data(self.space),
+            opts=self._child(self.space, protect=self._keeps_data, hooks=self.leftovers.database),
         )
 
     def _migrations(self) -> D1Migrations:
@@ -181,7 +188,7 @@ class RagStack(pulumi.ComponentResource):
             account_id=self.args.account_id,
             queue_name=queue_name,
             settings={"message_retention_period": days * _DAY_SECONDS} if days else None,
-            opts=self._child(self.space),
+            opts=self._child(self.space, hooks=self.leftovers.queue),
         )
 
     def _worker(self) -> cloudflare.Worker:
@@ -192,7 +199,7 @@ class RagStack(pulumi.ComponentResource):
             name=self.names.worker,
             subdomain={"enabled": self.config.serves_http, "previews_enabled": False},
             observability={"enabled": observed.enabled, "head_sampling_rate": observed.head_sampling_rate},
-            opts=self._child(*data, self.queue, self.dlq),
+            opts=self._child(*data, self.queue, self.dlq, hooks=self.leftovers.worker),
         )
 
     def _uploaded(self) -> WorkerVersion:
@@ -273,7 +280,7 @@ class RagStack(pulumi.ComponentResource):
             script_name=self.worker.name,
             dead_letter_queue=self.dlq.queue_name,
             settings=settings,
-            opts=self._child(self.deployment),
+            opts=self._child(self.deployment, hooks=self.leftovers.consumer),
         )
 
     def _dlq_consumer(self) -> cloudflare.QueueConsumer:
@@ -284,7 +291,7 @@ class RagStack(pulumi.ComponentResource):
             queue_id=self.dlq.id,
             type="http_pull",
             settings={"visibility_timeout_ms": _PULL_VISIBILITY_MS},
-            opts=self._child(self.dlq),
+            opts=self._child(self.dlq, hooks=self.leftovers.consumer),
         )
 
     def _activation(self) -> SpaceActivation:

@@ -119,6 +119,15 @@ class Checkout:
         process.wait(30)
         assert words in printed, printed
 
+    def unlock(self) -> None:
+        """What a person does after a killed `pulumi`: put the last whole state back, and release the lock."""
+        stacks = self.folder / "state/.pulumi/stacks/cf-rag"
+        state, backup = stacks / f"{self.stack}.json", stacks / f"{self.stack}.json.bak"
+        if not is_json(state):
+            # A file backend doesn't write its state in one step.
+            shutil.copy(backup, state)
+        self.run("cancel", "--yes")
+
     def urn(self, name: str) -> str:
         return str(self.resources()[name]["urn"])
 
@@ -137,6 +146,14 @@ class Checkout:
 
     def service(self) -> "Service":
         return Service(self.outputs()["url"])
+
+
+def is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_text())
+    except ValueError:
+        return False
+    return True
 
 
 def home_with_packages(folder: Path) -> Path:

@@ -1,8 +1,10 @@
 """A RagStack declared without an engine: what it asks for, in which order, with which options."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import pulumi
 from pulumi.runtime import mocks, rpc
@@ -39,7 +41,14 @@ class Engine(mocks.MockMonitor):
 
     def RegisterResource(self, request: Any) -> Any:
         self.requests.append(request)
-        return super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        # The mocks make an event loop in each thread that they are called in, and close none.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            return super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
 
 
 class _Outputs(mocks.Mocks):
@@ -57,6 +66,14 @@ class _Outputs(mocks.Mocks):
 
     def call(self, args: mocks.MockCallArgs) -> Any:
         raise AssertionError(f"the stack called {args.token}")
+
+
+class _NoLeftovers:
+    """The hooks need a server for an engine to call, and there is none here; the real CLI proves them."""
+
+    database = queue = consumer = worker = None
+
+    def __init__(self, *_: object) -> None: ...
 
 
 def declare(rag: Mapping[str, Any], **options: Any) -> tuple[dict[str, Declared], dict[str, Any]]:
@@ -79,7 +96,8 @@ def declare(rag: Mapping[str, Any], **options: Any) -> tuple[dict[str, Declared]
         for name, value in stack.outputs.items():
             outputs[name] = await pulumi.Output.from_input(value).future()
 
-    _sync_await(run_pulumi_func(program))
+    with patch("infra.stack.Leftovers", _NoLeftovers):
+        _sync_await(run_pulumi_func(program))
     resources = [_declared(request) for request in engine.requests]
     return {each.name: each for each in resources}, outputs
 
