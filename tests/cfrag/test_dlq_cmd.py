@@ -275,6 +275,16 @@ def test_a_token_that_is_not_valid_is_refused_with_what_it_needs(
     assert "Queues" in capsys.readouterr().err
 
 
+def test_the_deployed_stack_keeps_dead_letters_for_14_days_and_lets_tools_pull(deployed: Deployed) -> None:
+    api, dlq = deployed.cloudflare.api, deployed.stack.outputs()["dlqId"]
+    queue = httpx.get(
+        f"{api.base_url}/accounts/{api.account_id}/queues/{dlq}",
+        headers={"authorization": f"Bearer {api.token}"},
+    ).json()["result"]
+    assert queue["settings"]["message_retention_period"] == 14 * 86_400
+    assert [each["type"] for each in queue["consumers"]] == ["http_pull"]
+
+
 def test_a_document_is_indexed_by_its_replay_and_a_second_one_changes_nothing(deployed: Deployed) -> None:
     dlq = deployed.stack.outputs()["dlqId"]
     api, body = deployed.cloudflare.api, document("replayed-by-a-test")
