@@ -9,6 +9,9 @@ import pytest
 from tests import deployed as deployment
 from tests.deployed import Deployed
 
+# Fixtures that deploy a Worker, each for many tests.
+SHARED = {"deployed", "deployment"}
+
 
 @pytest.fixture
 def free_port() -> int:
@@ -35,7 +38,7 @@ def deployed(run_folder: Path) -> Iterator[Deployed]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the shared deployment stay on one process of the run, so that it starts and stops once."""
+    """Tests of one deployment stay on one process of the run, so that it starts and stops once."""
     for item in items:
-        if "deployed" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("deployed"))
+        for shared in SHARED & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(shared))

@@ -1,14 +1,16 @@
 """The rendered bundle as it is deployed: in Pyodide in workerd, on a local Cloudflare of its own."""
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+from cloudflare.types.workers.beta import Worker
 
 from infra.bundle import store
 from infra.bundle.build import render
-from infra.bundle.manifest import Bundle
+from infra.bundle.manifest import VENDORED, Bundle, module
 from infra.config import RagConfig
 from tests.local_api.server import ROOT, LocalServer
 
@@ -29,6 +31,21 @@ export default {
 };
 """
 
+# The same in Python, where a dict is what is plain.
+PYTHON_CALLER = """
+from urllib.parse import urlsplit
+
+from workers import Response, WorkerEntrypoint
+
+
+class Default(WorkerEntrypoint):
+    async def fetch(self, request):
+        method = urlsplit(request.url).path[1:]
+        args = await request.json()
+        answer = await getattr(self.env.RAG, method)(*args)
+        return Response.json({"plain": isinstance(answer, dict), "answer": answer})
+"""
+
 
 class Deployment:
     """One config's Worker with its database, index and queues."""
@@ -37,7 +54,7 @@ class Deployment:
         self.server = server
         self.name = name
         self.index = f"{name}-index"
-        bundle = render(config, home=store.home())
+        self.bundle = bundle = render(config, home=store.home())
         database = self._create("/d1/database", {"name": f"{name}-db"})["uuid"]
         for migration in sorted((ROOT / "migrations").glob("*.sql")):
             self._create(f"/d1/database/{database}/query", {"sql": migration.read_text()})
@@ -70,6 +87,9 @@ class Deployment:
             {"type": "plain_text", "name": "EMBED_DIMS", "text": str(config.model.dims)},
             {"type": "plain_text", "name": "EMBED_GENERATION", "text": "1"},
         ]
+        return self._run(worker, bundle, bindings)
+
+    def _run(self, worker: Worker, bundle: Bundle, bindings: list[Json]) -> str:
         version = self.server.client().workers.beta.workers.versions.create(
             worker.id,
             account_id=self.server.account,
@@ -98,10 +118,15 @@ class Deployment:
         }
         self._create(f"/queues/{self._queues['in']['queue_id']}/consumers", consumer)
 
-    def caller(self) -> str:
+    def caller(self, language: str) -> str:
         """The address of a second Worker, bound to this one's RPC entrypoint."""
         binding = {"type": "service", "name": "RAG", "service": self.name, "entrypoint": "RagEntrypoint"}
-        return self.server.run(f"{self.name}-caller", CALLER, [binding])
+        if language == "javascript":
+            return self.server.run(f"{self.name}-js", CALLER, [binding])
+        packages = [each for each in self.bundle.modules if each.name.startswith(VENDORED)]
+        entry = module(self.bundle.main_module, PYTHON_CALLER.encode())
+        bundle = replace(self.bundle, modules=(entry, *packages))
+        return self._run(self.server.worker(f"{self.name}-py"), bundle, [binding])
 
     def client(self, token: str | None = SECRET) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -122,5 +147,6 @@ class Deployment:
 def local_cloudflare(home: Path) -> LocalServer:
     """A running local Cloudflare whose Vectorize shows writes at once."""
     server = LocalServer(home).start()
-    server.control("PUT", "/settings", {"vectorizeDelaySeconds": 0})
+    # Workers boot when they are called: not once for each Worker that joins them.
+    server.control("PUT", "/settings", {"vectorizeDelaySeconds": 0, "warmDeploys": False})
     return server
