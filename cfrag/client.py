@@ -59,6 +59,11 @@ class Client:
         stats: dict[str, Any] = self._call("GET", "/v1/stats")
         return stats
 
+    def delete(self, ids: Sequence[str]) -> list[dict[str, Any]]:
+        """One result per id, in order; at most `BATCH_DOCUMENTS` of them."""
+        results: list[dict[str, Any]] = self._call("POST", "/v1/docs/delete", {"ids": list(ids)})["results"]
+        return results
+
     def keys(self) -> list[dict[str, Any]]:
         """All API keys ever made, without their texts; needs the internal secret."""
         keys: list[dict[str, Any]] = self._call("GET", "/v1/internal/keys")["keys"]

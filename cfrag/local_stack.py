@@ -67,7 +67,7 @@ class LocalStack:
 
     def up(self) -> None:
         """`pulumi up`, its own output shown. Raises DemoFailed where it fails."""
-        self._release()
+        self.release()
         command = ["pulumi", "up", "--yes", "--skip-preview", "--suppress-outputs", "--stack", STACK]
         done = subprocess.run(command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, check=False)
         if done.returncode:
@@ -93,7 +93,7 @@ class LocalStack:
             raise DemoFailed(f"pulumi {arguments[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """Takes the stack back from a `pulumi` of this machine that was killed; one that runs keeps it."""
         locks = [
             json.loads(file.read_text())

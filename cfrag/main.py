@@ -8,6 +8,7 @@ import typer
 from cfrag import (
     data_cmds,
     demo_cmd,
+    dims_cmd,
     dlq_cmd,
     keys_cmd,
     local_cmd,
@@ -38,6 +39,7 @@ app.command("render")(render_cmd.render_command)
 app.add_typer(local_cmd.app, name="local")
 app.add_typer(keys_cmd.app, name="keys")
 app.add_typer(dlq_cmd.app, name="dlq")
+app.add_typer(dims_cmd.app, name="dims")
 app.add_typer(tenants_cmd.app, name="tenants")
 app.command("ingest")(data_cmds.ingest_command)
 app.command("search")(data_cmds.search_command)

@@ -1,7 +1,7 @@
 """A stack's own Cloudflare account, for commands that work beside the Worker."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,8 @@ from infra.provider.account import Account, ApiFailure
 
 if TYPE_CHECKING:
     from cloudflare import Cloudflare
+
+    from infra.provider.base import Call
 
 T = TypeVar("T")
 Stack = Annotated[
@@ -61,8 +63,18 @@ class StackAccount:
 
         Raises Refused where Cloudflare says no, Unreachable where it doesn't answer.
         """
+        return self._run(self._account.call(doing, function))
+
+    def ask(self, work: "Callable[[Call], Coroutine[Any, Any, T]]") -> T:
+        """What a part of the provider finds out; it has nobody to tell of its progress. Raises as `call`."""
+        from infra.provider.base import Call
+        from infra.provider.engine import Engine
+
+        return self._run(work(Call("", self._account, Engine(""))))
+
+    def _run(self, work: "Coroutine[Any, Any, T]") -> T:
         try:
-            return asyncio.run(self._account.call(doing, function))
+            return asyncio.run(work)
         except ApiFailure as failure:
             if not failure.status or failure.status >= 500:
                 raise Unreachable(str(failure)) from None

@@ -129,9 +129,9 @@ def _while_replacing(deployed: Wish, replaced: Space, wanted: Wish) -> Refusal |
         _first_difference(new, wanted.space) if wanted.space != new else "replacing",
         f"generation {replaced.generation} ({_described(replaced)}) is being replaced by generation "
         f"{new.generation} ({_described(new)}), and a config may ask for no other change meanwhile",
-        f"let it run with embedding {_embedding(new)} and replacing "
-        f"{_replacing(replaced, deployed.strategy)}; "
-        f"or abort it with embedding {_embedding(replaced)} and without replacing",
+        f"let it run with embedding {embedding_setting(new)} and replacing "
+        f"{replacing_setting(replaced, deployed.strategy)}; "
+        f"or abort it with embedding {embedding_setting(replaced)} and without replacing",
         replaced.index,
     )
 
@@ -162,19 +162,25 @@ def _described(space: Space) -> str:
     return f"{space.model or 'model unknown'}, {space.dims} dims, {space.metric}"
 
 
-def _replacing(space: Space, strategy: str) -> str:
+def replacing_setting(space: Space, strategy: str) -> str:
+    """`replacing` as a person writes it."""
     model = json.dumps(space.model or "<its model>")
-    return f"{{generation: {space.generation}, model: {model}, strategy: {strategy}}}"
+    return f"{{generation: {space.generation}, model: {model}, strategy: {strategy}{_metric(space)}}}"
 
 
-def _embedding(space: Space) -> str:
-    return f"{{model: {json.dumps(space.model)}, generation: {space.generation}}}"
+def embedding_setting(space: Space) -> str:
+    """`embedding` as a person writes it."""
+    return f"{{model: {json.dumps(space.model)}, generation: {space.generation}{_metric(space)}}}"
+
+
+def _metric(space: Space) -> str:
+    return "" if space.metric == "cosine" else f", metric: {space.metric}"
 
 
 def _how_to_replace(old: Space, new: Space) -> str:
     return (
         f"to replace the space without losing a document, set {KEY}.embedding.generation: "
         f"{old.generation + 1} "
-        f"and {KEY}.replacing: {_replacing(old, 'reindex')}; to keep it, go back to "
+        f"and {KEY}.replacing: {replacing_setting(old, 'reindex')}; to keep it, go back to "
         f"{old.model or 'the old model'} with {old.dims} dims, {old.metric}, generation {old.generation}"
     )

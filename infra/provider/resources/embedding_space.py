@@ -8,15 +8,21 @@ from pydantic import Field
 
 from infra.catalog import VECTORIZE_DIMENSIONS
 from infra.errors import CfragError
-from infra.provider import d1, vectorize
+from infra.provider import d1, ending, vectorize
 from infra.provider.base import Call, CheckFailure, Found, Inputs, Resource
-from infra.provider.gate import KEY, Refusal, Replacing, Space, Wish, judge
+from infra.provider.gate import (
+    KEY,
+    Refusal,
+    Replacing,
+    Space,
+    Wish,
+    embedding_setting,
+    judge,
+    replacing_setting,
+)
 from infra.provider.values import Values
 
-_REMAINING = (
-    "SELECT COUNT(*) AS n FROM documents WHERE deleted_at IS NULL AND (embed_model IS NULL OR "
-    "embed_model <> (SELECT value FROM meta WHERE key = 'desired_fingerprint'))"
-)
+_DOCUMENTS = "SELECT COUNT(*) AS n FROM documents WHERE deleted_at IS NULL"
 
 
 class SpaceInputs(Inputs):
@@ -48,13 +54,14 @@ class EmbeddingSpace(Resource[SpaceInputs]):
         deployed = Wish.of(old) if old else await _from_data(call, new, wanted)
         if deployed is None:
             return _nothing_to_replace(wanted)
-        refusal = judge(deployed, wanted)
-        if refusal is None and deployed.replaced and not wanted.replaced and wanted.space == deployed.space:
-            refusal = await _unfinished(call, new, deployed)
+        refusal = (
+            judge(deployed, wanted)
+            or await ending.unready(call, new.database, deployed, wanted)
+            or await _left_over(call, deployed, wanted)
+        )
         if refusal is not None:
             return [CheckFailure(refusal.setting, await _message(call, refusal)), *renamed]
-        if wanted.replaced is not None and deployed.replaced is None:
-            await _announce(call, wanted)
+        await _announce(call, new, deployed, wanted)
         return renamed
 
     def planned(self, new: Values, old: Values | None) -> Values:
@@ -129,25 +136,6 @@ def _nothing_to_replace(wanted: Wish) -> list[CheckFailure]:
     return [CheckFailure("replacing", f"{reason}; remove {KEY}.replacing")]
 
 
-async def _unfinished(call: Call, new: SpaceInputs, deployed: Wish) -> Refusal | None:
-    """The refusal of a finish while documents are missing in the new space."""
-    database = await d1.find_database(call, new.database)
-    if database is None or deployed.strategy == "discard" or deployed.replaced is None:
-        return None
-    rows = await d1.query(call, database, "count the documents that are not in the new space", _REMAINING)
-    missing = int(rows[0]["n"]) if rows else 0
-    if missing == 0:
-        return None
-    return Refusal(
-        "replacing",
-        f"{missing:,} documents are not in generation {deployed.space.generation} yet, so the "
-        f"replacement can't "
-        "be finished",
-        f"put {KEY}.replacing back and wait until /v1/stats shows none, or abort with the old values",
-        deployed.replaced.index,
-    )
-
-
 async def _message(call: Call, refusal: Refusal) -> str:
     stake = await _stake(call, refusal.at_stake)
     return f"refused: {refusal.reason}{stake}. Nothing was touched: {refusal.way_out}."
@@ -165,13 +153,69 @@ async def _stake(call: Call, index: str | None) -> str:
     return f"; {count:,} vectors live in {index}"
 
 
-async def _announce(call: Call, wanted: Wish) -> None:
-    replaced = wanted.replaced
-    if replaced is None:
-        return
-    what = "embedded again" if wanted.strategy == "reindex" else "DISCARDED with their content"
-    stake = await _stake(call, replaced.index)
-    await call.warn(
-        f"generation {replaced.generation} ({replaced.dims} dims) is being replaced by generation "
-        f"{wanted.space.generation} ({wanted.space.dims} dims){stake}; its documents will be {what}"
+async def _left_over(call: Call, deployed: Wish, wanted: Wish) -> Refusal | None:
+    """The refusal of a start in an index that an earlier, aborted one has filled.
+
+    Deletes have not reached it since: it may hold what nobody has any more.
+    """
+    if wanted.replaced is None or deployed.replaced is not None:
+        return None
+    index = wanted.space.index
+    if not await vectorize.vector_count(call, index):
+        return None
+    return Refusal(
+        "generation",
+        f"index {index} is left of a replacement that was aborted",
+        f"run `pulumi up` with {KEY}.embedding: {embedding_setting(deployed.space)} and without replacing, "
+        "which deletes it, then start again",
+        index,
     )
+
+
+async def _announce(call: Call, new: SpaceInputs, deployed: Wish, wanted: Wish) -> None:
+    """Say what a change that is granted does to the documents."""
+    old, replaced = deployed.space, wanted.replaced
+    if replaced is not None:
+        if deployed.replaced is None:
+            await call.warn(await _replaces(call, new, wanted, replaced))
+    elif deployed.replaced is not None:
+        await call.warn(_ends(deployed.space, deployed.replaced, wanted.space))
+    elif old.model not in (None, new.model):
+        count = await _documents(call, new)
+        await call.warn(
+            f"{old.model} -> {new.model}: {count} will be embedded again, in place, in index {new.index}; "
+            "until that is done, searches compare vectors of both models. Where that is not acceptable, use "
+            f"the next embedding.generation and replacing: {replacing_setting(old, 'reindex')}"
+        )
+
+
+async def _replaces(call: Call, new: SpaceInputs, wanted: Wish, replaced: Space) -> str:
+    count, stake = await _documents(call, new), await _stake(call, replaced.index)
+    what = f"{count} will be embedded again and none is lost"
+    if wanted.strategy == "discard":
+        what = f"strategy discard: the content of {count} will be LOST, nothing is embedded again"
+    return (
+        f"generation {replaced.generation} ({replaced.dims} dims) is being replaced by generation "
+        f"{wanted.space.generation} ({wanted.space.dims} dims){stake}; {what}"
+    )
+
+
+def _ends(new: Space, replaced: Space, wanted: Space) -> str:
+    if wanted == new:
+        return (
+            f"finishing: generation {new.generation} is complete, and index {replaced.index} "
+            f"of generation {replaced.generation} will be deleted"
+        )
+    return (
+        f"aborting: back to generation {replaced.generation}; index {new.index} of generation "
+        f"{new.generation} will be deleted, no document is lost"
+    )
+
+
+async def _documents(call: Call, new: SpaceInputs) -> str:
+    """How many documents the stack has, in words."""
+    database = await d1.find_database(call, new.database)
+    if database is None or not await d1.meta(call, database):
+        return "no document"
+    rows = await d1.query(call, database, "count the documents", _DOCUMENTS)
+    return ending.documents(int(rows[0]["n"]))

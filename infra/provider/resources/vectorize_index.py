@@ -9,9 +9,9 @@ from pydantic import Field
 
 from infra.catalog import VECTORIZE_DIMENSIONS
 from infra.errors import CfragError
-from infra.provider import d1, vectorize
+from infra.provider import ending, vectorize
 from infra.provider.account import ApiFailure
-from infra.provider.base import Call, CheckFailure, Found, Inputs, Resource
+from infra.provider.base import Call, CheckFailure, Found, Inputs, Resource, poll
 from infra.provider.values import Values
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ DUPLICATE_NAME = 3002
 """`vectorize.index.duplicate_name`."""
 DELETE_BY_NAME = "CFRAG_DELETE_INDEX"
 """Environment variable that names an index whose deletion is wanted, whatever its state says."""
+TAKE_OVER_SECONDS = 90.0
+"""How long a delete waits for the deployed Worker: its isolates look every 60 s."""
 _FIXED = ("name", "dims", "metric", "generation", "owner")
 
 
@@ -174,12 +176,12 @@ async def _locked(call: Call, name: str, state: Values, count: int) -> str | Non
         return None
     if deletion != "when-replaced":
         return f"index {name} holds {count:,} vectors and is protected; {way_out(name)}"
-    if await _replaced(call, state):
-        return None
-    return (
-        f"index {name} holds {count:,} vectors and its replacement is not complete: finish it, or "
-        f"{way_out(name)}"
-    )
+    if hold := await _held(call, state):
+        return (
+            f"index {name} holds {count:,} vectors and is kept for now: {hold.reason}. Run `pulumi up` "
+            f"again in a minute; to delete it nevertheless, run it with {DELETE_BY_NAME}={name}"
+        )
+    return None
 
 
 def way_out(index: str) -> str:
@@ -190,7 +192,16 @@ def way_out(index: str) -> str:
     )
 
 
-async def _replaced(call: Call, state: Values) -> bool:
-    database = await d1.find_database(call, state["database"]) if state.get("database") else None
-    values = (await d1.meta(call, database) or {}) if database else {}
-    return int(d1.space_of(values).get("generation", 0)) > int(state["generation"])
+async def _held(call: Call, state: Values) -> ending.Hold | None:
+    """What keeps a replaced index; the Worker that was just deployed gets time to take over."""
+    database, generation = str(state.get("database", "")), int(state["generation"])
+    hold: ending.Hold | None = None
+
+    async def decided() -> bool:
+        nonlocal hold
+        hold = await ending.hold(call, database, generation)
+        return hold is None or not hold.passing
+
+    waiting = f"waiting until no document needs index {state['name']}"
+    await poll(call, decided, seconds=TAKE_OVER_SECONDS, interval=1, waiting=waiting)
+    return hold
