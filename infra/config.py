@@ -61,7 +61,13 @@ class Model(BaseModel):
     """Base of the config's parts: camelCase outside, read-only, unknown keys refused."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        # The text below a field is its description: in docs/configuration.md and in editors.
+        use_attribute_docstrings=True,
     )
 
 
@@ -78,8 +84,11 @@ class Embedding(Model):
     """The vector space that documents live in."""
 
     model: ModelName = "@cf/baai/bge-base-en-v1.5"
+    """Model of Workers AI that embeds; it decides the index's dimensions."""
     generation: int = 1
+    """Counts the vector spaces of the stack; raise it by one for a new index."""
     metric: Metric = "cosine"
+    """How vectors are compared; fixed for the life of an index."""
 
     @field_validator("generation")
     @classmethod
@@ -93,18 +102,26 @@ class Replacing(Model):
     """The space that `embedding` is taking over from; its metric is the new one's unless given."""
 
     generation: int
+    """Generation of the old space: the one before `embedding.generation`."""
     model: ModelName
+    """Model that the old space was embedded with."""
     strategy: Literal["reindex", "discard"] = "reindex"
+    """`reindex` embeds every document again; `discard` drops them with the old index."""
     metric: Metric | None = None
+    """Metric of the old space where it was another one."""
 
 
 class MetadataField(Model):
     """A typed field that documents may carry, with a metadata index where it is filterable."""
 
     type: FieldType
+    """Type of the values; documents with another one are refused."""
     enum: tuple[EnumValue, ...] | None = None
+    """The only values allowed; every value of the type where it is left out."""
     description: str | None = None
+    """Shown to people in the API's description and to language models in the MCP tools."""
     filterable: bool = True
+    """Whether searches can filter by it; each filterable field takes one metadata index of at most 10."""
 
     @field_validator("enum", mode="before")
     @classmethod
@@ -142,7 +159,10 @@ def matches(field_type: FieldType, value: object) -> bool:
 
 
 class Tags(Model):
+    """Labels that documents carry besides their fields."""
+
     max_per_document: int = 2
+    """1 to 4; each takes one metadata index."""
 
     @field_validator("max_per_document")
     @classmethod
@@ -156,8 +176,12 @@ TopK = Annotated[int, within(VECTORIZE_TOP_K_WITH_CONTENT, "topK")]
 
 
 class Search(Model):
+    """How many hits a search gives."""
+
     default_top_k: TopK = 10
+    """Hits of a search that doesn't say how many."""
     max_top_k: TopK = 50
+    """Most hits that a search may ask for; Vectorize gives at most 50 with their content."""
 
     @model_validator(mode="after")
     def _default_in_range(self) -> Self:
@@ -167,24 +191,25 @@ class Search(Model):
 
 
 class Auth(Model):
-    """`keys`: API keys and the internal secret; `secret`: the secret alone; `service`: no API over HTTP."""
+    """Who may call the service."""
 
     mode: Literal["keys", "secret", "service"] = "keys"
+    """`keys`: API keys and the internal secret; `secret`: that alone; `service`: no API over HTTP."""
 
 
 class Mcp(Model):
-    """The MCP server; `internal_secret` lets the internal secret in on /mcp.
-
-    `description` says what the documents are about, `tools` replaces a tool's description; both are
-    read by language models. `authorization_servers` are announced to clients where something in front
-    turns their tokens into keys.
-    """
+    """The MCP server."""
 
     enabled: bool = True
+    """Whether `/mcp` is served."""
     internal_secret: bool = False
+    """Whether the internal secret is taken on `/mcp`."""
     description: str | None = None
+    """What the documents are about; read by language models."""
     tools: dict[ToolName, str] = {}
+    """Descriptions of tools by name, in place of the built-in ones."""
     authorization_servers: tuple[str, ...] = ()
+    """Issuers announced to clients (RFC 9728), where something in front turns their tokens into keys."""
 
     @field_validator("authorization_servers", mode="before")
     @classmethod
@@ -201,19 +226,25 @@ class Mcp(Model):
 
 
 class Queue(Model):
-    """Of the ingest queue; `dead_letter_days` is how long what it gave up is kept (Workers Free: 1)."""
+    """The ingest queue, its consumer, and its dead letters."""
 
     batch_size: Annotated[int, within(QUEUE_CONSUMER_BATCH, "batchSize")] = 10
+    """Most messages that the consumer is given at once."""
     max_retries: Annotated[int, within(QUEUE_RETRIES, "maxRetries", least=0)] = 5
+    """Tries after the first one; then a message goes to the dead-letter queue."""
     max_wait_seconds: Annotated[int, within(QUEUE_WAIT_SECONDS, "maxWaitSeconds", least=0)] = 5
+    """How long a batch waits to fill up, in seconds."""
     max_concurrency: Annotated[int, within(QUEUE_CONCURRENCY, "maxConcurrency")] | None = None
+    """Most consumers at once; left out, Cloudflare decides."""
     dead_letter_days: Annotated[int, within(QUEUE_RETENTION_DAYS, "deadLetterDays")] = 14
+    """How long dead letters are kept (Workers Free: 1)."""
 
 
 class Cors(Model):
     """Origins whose browsers may call the API; none by default."""
 
     origins: tuple[str, ...] = ()
+    """`*`, or origins such as `https://app.example.com`."""
 
     @field_validator("origins", mode="before")
     @classmethod
@@ -230,8 +261,12 @@ class Cors(Model):
 
 
 class Observability(Model):
+    """Logs of the Worker."""
+
     enabled: bool = True
+    """Whether Workers Logs keep the Worker's logs."""
     head_sampling_rate: float = 1.0
+    """Share of the requests that is logged, from 0 to 1."""
 
     @field_validator("head_sampling_rate")
     @classmethod
@@ -245,7 +280,9 @@ class RateLimit(Model):
     """Requests per client and period; Cloudflare counts per location, in 10 s or 60 s."""
 
     limit: int
+    """Requests in a period."""
     period: Literal[10, 60] = 60
+    """Seconds."""
 
     @field_validator("limit")
     @classmethod
@@ -259,7 +296,9 @@ class Domain(Model):
     """A custom domain in a zone of the account."""
 
     hostname: str
+    """Host name, such as `rag.example.com`."""
     zone_id: str
+    """The zone's id."""
 
     @field_validator("hostname")
     @classmethod
@@ -278,25 +317,34 @@ class RagConfig(Model):
     """One stack's service, as written under `cf-rag:rag`."""
 
     name: str
+    """Begins the names of all resources of the stack."""
     embedding: Embedding = Embedding()
     replacing: Replacing | None = None
     metadata: dict[str, MetadataField] = {}
+    """Typed fields of documents, by name."""
     tags: Tags = Tags()
     search: Search = Search()
     auth: Auth = Auth()
     mcp: Mcp = Mcp()
     dashboard: bool = True
+    """Whether a page for people is served at `/`."""
     queue: Queue = Queue()
     cors: Cors = Cors()
     docs_public: bool = False
+    """Whether `/openapi.json` and `/docs` are served without a key."""
     allow_data_loss: bool = False
+    """Lets `pulumi destroy` delete the index and the database, with everything in them."""
     adopt: bool = False
+    """Takes over an existing index of the same name, dimensions and metric."""
     inherit_secrets: tuple[str, ...] = ()
+    """Secrets of the Worker that are set elsewhere and that a new version keeps."""
     observability: Observability = Observability()
     cpu_ms: Annotated[int, within(WORKER_CPU_MS, "cpuMs", least=10)] | None = None
+    """CPU time that one request may use, in ms; left out, the plan's default."""
     rate_limit: RateLimit | None = None
     domain: Domain | None = None
     read_replication: Literal["auto", "disabled"] = "disabled"
+    """Read replication of the D1 database."""
 
     @classmethod
     def from_pulumi(cls, raw: Mapping[str, Any], key: str = CONFIG_KEY) -> Self:
