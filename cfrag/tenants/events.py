@@ -8,6 +8,9 @@ from pulumi.automation.events import EngineEvent
 _COLOUR = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
 # Said once more at the end of every failed update, and nothing more.
 _EMPTY_WORDS = ("update failed", "preview failed", "destroy failed")
+# A bug of the program: its traceback names lines that a person who deploys can do nothing about.
+_TRACEBACK = re.compile(r" Traceback \(most recent call last\):.*")
+_PREFIX = re.compile(r"^(an unhandled error occurred: |python inline source runtime error: )+")
 _LOGICAL_NAME = re.compile(r"::([^:]+)$")
 
 Progress = Callable[[str], None]
@@ -35,6 +38,7 @@ class Listener:
 
     def _take_error(self, message: str, urn: str | None) -> None:
         text = " ".join(_COLOUR.sub("", message).split())
+        text = _PREFIX.sub("", _TRACEBACK.sub("", text))
         if not text or text in _EMPTY_WORDS:
             return
         line = f"{name_of(urn)}: {text}" if urn and name_of(urn) not in text else text
