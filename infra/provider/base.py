@@ -85,6 +85,8 @@ class Resource(Generic[I_]):
     model: type[I_]
     outputs: ClassVar[tuple[str, ...]] = ()
     """Computed properties: unknown in the preview of a create unless `planned` gives them."""
+    described: ClassVar[dict[str, Any]] = {}
+    """Types of the properties that are no inputs, for the schema."""
     volatile: ClassVar[frozenset[str]] = frozenset()
     """Outputs that an update gives anew."""
     replace_on: ClassVar[frozenset[str]] = frozenset()

@@ -12,6 +12,7 @@ from pulumi.provider.experimental import provider as sdk
 from infra.errors import CfragError
 from infra.provider.account import Account
 from infra.provider.base import Call, CheckFailure, Inputs, NotReady, Resource, parse
+from infra.provider.schema import package_schema
 from infra.provider.serving import EngineProvider, PartialFailure
 from infra.provider.values import UNKNOWN, Properties, Values, has_unknown, to_plain_map, to_properties
 
@@ -30,8 +31,7 @@ class Plugin(EngineProvider):
 
     async def get_schema(self, request: sdk.GetSchemaRequest) -> sdk.GetSchemaResponse:
         """The package's schema, from the resources' typed inputs."""
-        resources = {token: _schema_of(resource) for token, resource in self.resources.items()}
-        schema = {"name": self.package, "version": self.version, "resources": resources}
+        schema = package_schema(self.package, self.version, self.resources.values())
         return sdk.GetSchemaResponse(json.dumps(schema))
 
     async def check_config(self, request: sdk.CheckRequest) -> sdk.CheckResponse:
@@ -186,15 +186,3 @@ def _kept(old: Properties, read: Properties) -> Properties:
 def _partial(error: NotReady, inputs: Properties, resource: Resource[Any]) -> PartialFailure:
     properties = inputs | to_properties(error.outputs, resource.secrets)
     return PartialFailure(error.resource_id, properties, str(error))
-
-
-def _schema_of(resource: Resource[Any]) -> Values:
-    schema = resource.model.model_json_schema(by_alias=True)
-    simple = {"string": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
-    inputs: Values = {}
-    for key, item in schema["properties"].items():
-        described = {"description": item["description"]} if "description" in item else {}
-        kind = simple.get(item.get("type", ""))
-        inputs[key] = described | ({"type": kind} if kind else {"$ref": "pulumi.json#/Any"})
-    outputs = inputs | {key: {"$ref": "pulumi.json#/Any"} for key in resource.outputs}
-    return {"inputProperties": inputs, "requiredInputs": schema.get("required", []), "properties": outputs}

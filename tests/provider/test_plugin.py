@@ -1,7 +1,6 @@
 """The provider as a whole: its config, its secrets, previews, and the end by Ctrl-C."""
 
 import asyncio
-import json
 
 import pytest
 from pulumi.provider.experimental import provider as sdk
@@ -123,12 +122,3 @@ async def test_ctrl_c_ends_a_wait_and_keeps_what_exists(direct: Direct, cloudfla
         assert "pulumi up" in str(kept.value)
     finally:
         cloudflare.control("PUT", "/__local/settings", {"vectorizeDelaySeconds": 0})
-
-
-async def test_the_schema_lists_every_resource_with_its_inputs(direct: Direct) -> None:
-    schema = json.loads((await direct.plugin.get_schema(sdk.GetSchemaRequest(0))).schema or "")
-    assert set(schema["resources"]) == set(direct.plugin.resources)
-    space = schema["resources"]["cfrag:index:EmbeddingSpace"]
-    assert space["inputProperties"]["dims"] == {"type": "integer"}
-    assert "generation" in space["requiredInputs"]
-    assert "spaces" in space["properties"]

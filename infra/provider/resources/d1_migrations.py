@@ -7,7 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import field_validator
 
@@ -64,6 +64,7 @@ class D1Migrations(Resource[MigrationInputs]):
     token = "cfrag:index:D1Migrations"
     model = MigrationInputs
     outputs = ("applied",)
+    described: ClassVar[dict[str, Any]] = {"applied": list[str]}
     volatile = frozenset({"applied"})
     replace_on = frozenset({"databaseId"})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -45,6 +45,7 @@ class EmbeddingSpace(Resource[SpaceInputs]):
     token = "cfrag:index:EmbeddingSpace"
     model = SpaceInputs
     outputs = ("spaces",)
+    described: ClassVar[dict[str, Any]] = {"spaces": list[str]}
     volatile: ClassVar[frozenset[str]] = frozenset({"spaces"})
 
     async def check(self, call: Call, new: SpaceInputs, old: Values | None) -> list[CheckFailure]:

@@ -48,6 +48,7 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
     token = "cfrag:index:VectorizeMetadataIndex"
     model = MetadataIndexInputs
     outputs = ("mutationId", "submittedAt")
+    described: ClassVar[dict[str, Any]] = {"mutationId": str, "submittedAt": str}
     replace_on: ClassVar[frozenset[str]] = frozenset({"index", "propertyName", "indexType"})
     delete_before_replace = True
     uncompared: ClassVar[frozenset[str]] = frozenset({"waitSeconds"})

@@ -51,6 +51,7 @@ class VectorizeIndex(Resource[IndexInputs]):
     token = "cfrag:index:VectorizeIndex"
     model = IndexInputs
     outputs = ("description",)
+    described: ClassVar[dict[str, Any]] = {"description": str}
     uncompared: ClassVar[frozenset[str]] = frozenset({"spaces", "adopt"})
 
     async def check(self, call: Call, new: IndexInputs, old: Values | None) -> list[CheckFailure]:

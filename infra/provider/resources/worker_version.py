@@ -53,6 +53,14 @@ class WorkerVersion(Resource[VersionInputs]):
     token = "cfrag:index:WorkerVersion"
     model = VersionInputs
     outputs = ("versionId", "number")
+    described: ClassVar[dict[str, Any]] = {
+        "versionId": str,
+        "number": int,
+        "manifest": dict[str, str],
+        "mainModule": str,
+        "compatibilityDate": str,
+        "compatibilityFlags": list[str],
+    }
     replace_on: ClassVar[frozenset[str]] = frozenset(
         {
             *("workerId", "worker", "bundle", "bindings", "message", "tag", "cpuMs"),
