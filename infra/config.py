@@ -488,6 +488,7 @@ MANAGED_BINDINGS = frozenset(
         "EMBED_MODEL",
         "EMBED_DIMS",
         "EMBED_GENERATION",
+        "EMBED_REPLACING",
         "AUTO_REINDEX_ON_MODEL_CHANGE",
     }
 )

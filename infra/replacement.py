@@ -1,60 +1,87 @@
-"""The spaces of a replacement as the Worker writes them into D1 `meta`, and how complete each is."""
+"""How far the replacement of a space is, as a stack's D1 says: for the provider's gate and the command line.
+
+Only the Worker writes `space` in `meta`. At its top is the space that answers searches; `other` is the second
+one of a replacement under way: the one that takes over, or after the cut-over the one that was replaced.
+"""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
-_COLUMNS = {"main": ("content_hash", "embed_model"), "next": ("next_hash", "next_model")}
+from infra.bundle import sweeps
+from infra.bundle.expressions import MAIN, NEXT, Statement
+
+Side = Literal["main", "next"]
 
 
-class SpaceInfo(NamedTuple):
+@dataclass(frozen=True)
+class SpaceInfo:
+    """One space of a stack; `side` names the columns that say what it holds, `began` is in ms."""
+
     generation: int
     model: str
     dims: int
     metric: str
-    side: str
+    side: Side
     mark: str
     began: int
 
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> SpaceInfo:
+        """From `space` in `meta`, or from its `other`."""
+        return cls(
+            int(found["generation"]),
+            found["model"],
+            int(found["dims"]),
+            found.get("metric", "cosine"),
+            found.get("side", "main"),
+            found.get("mark", found.get("fingerprint", "")),
+            int(found.get("began", 0)),
+        )
 
-class Spaces(NamedTuple):
+
+@dataclass(frozen=True)
+class Spaces:
+    """The spaces that a stack's data is in; `discarding` while rows of a discarded one are left."""
+
     serving: SpaceInfo
     other: SpaceInfo | None
+    discarding: bool
 
     @classmethod
-    def of(cls, meta: Mapping[str, str]) -> "Spaces | None":
-        found = json.loads(meta.get("space") or "null")
-        if not found:
+    def of(cls, meta: Mapping[str, str]) -> Spaces | None:
+        """From the rows of `meta`; None before the Worker's first boot."""
+        if "space" not in meta:
             return None
-        return cls(_info(found), _info(found["other"]) if found.get("other") else None)
+        found = json.loads(meta["space"])
+        other = found.get("other")
+        return cls(SpaceInfo.of(found), SpaceInfo.of(other) if other else None, bool(found.get("discarding")))
 
     def find(self, generation: int) -> SpaceInfo | None:
-        return next((each for each in self if each and each.generation == generation), None)
+        """The space of a generation, if the data is or is becoming in it."""
+        each = (self.serving, self.other)
+        return next((space for space in each if space and space.generation == generation), None)
+
+    def cut_over_to(self, generation: int) -> bool:
+        """Whether searches are answered from this generation."""
+        return self.serving.generation == generation
 
 
-def _info(found: Mapping[str, object]) -> SpaceInfo:
-    return SpaceInfo(
-        int(str(found["generation"])),
-        str(found["model"]),
-        int(str(found["dims"])),
-        str(found.get("metric", "cosine")),
-        str(found.get("side", "main")),
-        str(found.get("mark", found["fingerprint"])),
-        int(str(found.get("began", 0))),
-    )
+def progress_sql(side: Side) -> str:
+    """One row: `total` documents, those `missing` in the space of this side, and of these those `failed`.
+
+    Missing are also those of which a write is under way; failed are those that its model never takes.
+    """
+    return _sql(sweeps.missing(MAIN, NEXT) if side == "main" else sweeps.missing(NEXT, MAIN))
 
 
-def progress_sql(side: str) -> str:
-    hashed, model = _COLUMNS[side]
-    failed = f"substr({model}, 1, 1) = '!'"
-    missing = f"{hashed} IS NULL OR pending_at IS NOT NULL OR {failed}"
-    return (
-        f"SELECT COUNT(*) AS total, SUM(CASE WHEN {missing} THEN 1 ELSE 0 END) AS missing, "
-        f"SUM(CASE WHEN {failed} THEN 1 ELSE 0 END) AS failed FROM documents WHERE deleted_at IS NULL"
-    )
+def failed_sql(side: Side) -> str:
+    """Rows of `id`: at most 1,000 documents that the model of this side's space never takes."""
+    return _sql(sweeps.never_taken(MAIN if side == "main" else NEXT))
 
 
-def failed_sql(side: str) -> str:
-    _, model = _COLUMNS[side]
-    live = f"deleted_at IS NULL AND substr({model}, 1, 1) = '!'"
-    return f"SELECT id FROM documents WHERE {live} ORDER BY id LIMIT 1000"
+def _sql(expression: Any) -> str:
+    return Statement(expression, ()).sql()

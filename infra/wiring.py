@@ -1,6 +1,7 @@
 """What a Worker is bound to, as the stack deploys it and `wrangler.jsonc` writes it down."""
 
 import hashlib
+import json
 from typing import NamedTuple
 
 from infra.catalog import EmbeddingModel
@@ -44,13 +45,24 @@ def spaces(config: RagConfig, names: Names) -> list[Space]:
 
 
 def variables(config: RagConfig) -> dict[str, str]:
-    """The Worker's plain variables."""
-    return {
+    """The Worker's plain variables: the wanted space, and while `replacing` the one it takes over from."""
+    wanted = {
         "AUTO_REINDEX_ON_MODEL_CHANGE": "true",
         "EMBED_DIMS": str(config.model.dims),
         "EMBED_GENERATION": str(config.embedding.generation),
         "EMBED_MODEL": config.model.name,
     }
+    old, model = config.replacing, config.old_model
+    if old is None or model is None:
+        return wanted
+    replaced = {
+        "generation": old.generation,
+        "model": model.name,
+        "dims": model.dims,
+        "metric": old.metric or config.embedding.metric,
+        "strategy": old.strategy,
+    }
+    return {**wanted, "EMBED_REPLACING": json.dumps(replaced, separators=(",", ":"))}
 
 
 def rate_namespace(names: Names) -> str:

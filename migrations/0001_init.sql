@@ -21,6 +21,7 @@ CREATE TABLE documents (
     schema_rev TEXT,
     next_hash TEXT,
     next_model TEXT,
+    next_rev TEXT,
     deleted_at INTEGER,
     lease_at INTEGER,
     PRIMARY KEY (id)
@@ -30,6 +31,7 @@ CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT
 CREATE INDEX documents_indexed ON documents (indexed_at);
 CREATE INDEX documents_model ON documents (embed_model);
 CREATE INDEX documents_next ON documents (next_model);
+CREATE INDEX documents_next_schema ON documents (next_rev);
 CREATE INDEX documents_pending ON documents (pending_at) WHERE pending_at IS NOT NULL;
 CREATE INDEX documents_schema ON documents (schema_rev);
 CREATE TABLE meta (

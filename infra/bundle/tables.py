@@ -40,9 +40,11 @@ DOCUMENTS = Table(
     # Fingerprint of any vector that the id can have; null while not known, "!" first where embedding failed.
     Column("embed_model", Text),
     Column("schema_rev", Text),
-    # The same two for the space that takes over.
+    # The same three for the other space of a replacement. They are never moved: after it, these are the
+    # ones of the only space, and the next replacement uses the first three. `space` in `meta` says which.
     Column("next_hash", Text),
     Column("next_model", Text),
+    Column("next_rev", Text),
     # Tombstone: kept until every bound space has forgotten the id.
     Column("deleted_at", Integer),
     # A sweep is writing the stored content again; a writer waits for its end.
@@ -79,4 +81,5 @@ Index("documents_model", _D.embed_model)
 Index("documents_schema", _D.schema_rev)
 Index("documents_indexed", _D.indexed_at)
 Index("documents_next", _D.next_model)
+Index("documents_next_schema", _D.next_rev)
 Index("api_keys_hash", API_KEYS.c.hash, unique=True)

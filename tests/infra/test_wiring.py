@@ -1,6 +1,9 @@
 """Which index a Worker reads under which binding."""
 
+import json
 from typing import Any
+
+import pytest
 
 from infra import wiring
 from infra.config import RagConfig
@@ -35,11 +38,25 @@ def test_while_discarding_only_the_new_index_is_read() -> None:
 
 
 def test_the_variables_say_the_wanted_space() -> None:
-    assert wiring.variables(replacing("reindex")) == {
+    wanted = config(embedding={"model": "@cf/baai/bge-m3", "generation": 2})
+    assert wiring.variables(wanted) == {
         "EMBED_MODEL": "@cf/baai/bge-m3",
         "EMBED_DIMS": "1024",
         "EMBED_GENERATION": "2",
         "AUTO_REINDEX_ON_MODEL_CHANGE": "true",
+    }
+
+
+@pytest.mark.parametrize("strategy", ["reindex", "discard"])
+def test_while_replacing_the_variables_say_the_other_space_too(strategy: str) -> None:
+    found = wiring.variables(replacing(strategy))
+    assert (found["EMBED_MODEL"], found["EMBED_GENERATION"]) == ("@cf/baai/bge-m3", "2")
+    assert json.loads(found["EMBED_REPLACING"]) == {
+        "generation": 1,
+        "model": "@cf/baai/bge-base-en-v1.5",
+        "dims": 768,
+        "metric": "cosine",
+        "strategy": strategy,
     }
 
 

@@ -32,7 +32,8 @@ def render(config: RagConfig, folder: Path) -> Path:
 
 
 _CORE = (
-    "consumer core document embedder errors hashing jsonsafe model_state models schemas store sweep vectors"
+    "consumer core document embedder errors hashing jsonsafe model_state models schemas spaces store sweep "
+    "vectors"
 )
 
 

@@ -79,6 +79,8 @@ class Platform:
             if (text := self.meta().get(key)) is not None:
                 value = json.loads(text)
                 value[member] -= int(minutes * 60_000)
+                if value.get("other"):
+                    value["other"]["began"] -= int(minutes * 60_000)
                 self.set_meta(**{key: json.dumps(value, separators=(",", ":"))})
 
 

@@ -1,8 +1,9 @@
 """What the Worker is bound to, as plain Python: the runtime SDK converts arguments and results."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from rag.settings import DIMS, GENERATION, MODEL
 
@@ -35,6 +36,17 @@ class Queue(Protocol):
 
 
 @dataclass(frozen=True)
+class Replaced:
+    """The space that the Worker's own takes over from, while the config says `replacing`."""
+
+    generation: int
+    model: str
+    dims: int
+    metric: str
+    strategy: Literal["reindex", "discard"] = "reindex"
+
+
+@dataclass(frozen=True)
 class Vars:
     """The deployment's variables: which vector space this Worker is made for, and who may change it."""
 
@@ -42,10 +54,13 @@ class Vars:
     dims: int = DIMS
     generation: int = GENERATION
     auto_reindex: bool = True
+    replacing: Replaced | None = None
 
 
 @dataclass(frozen=True)
 class Bindings:
+    """`vectorize` is the one index; where there is a `vectorize_next`, that of the space being replaced."""
+
     db: D1
     ai: Ai
     vectorize: Vectorize
@@ -67,6 +82,22 @@ class Bindings:
             vars=_vars(env),
         )
 
+    def index(self, generation: int) -> Vectorize | None:
+        """The index of a generation, if this Worker is bound to it."""
+        old, own = self.vars.replacing, self.vars.generation
+        if self.vectorize_next is None:
+            return self.vectorize if generation == own else None
+        if old is not None and generation == old.generation:
+            return self.vectorize
+        return self.vectorize_next if generation == own else None
+
+    def bound(self, generation: int) -> Vectorize:
+        """The index of a generation. Raises LookupError where this Worker is not bound to it."""
+        index = self.index(generation)
+        if index is None:
+            raise LookupError(f"no binding for the index of generation {generation}")
+        return index
+
 
 def _vars(env: Any) -> Vars:
     return Vars(
@@ -74,4 +105,5 @@ def _vars(env: Any) -> Vars:
         dims=int(getattr(env, "EMBED_DIMS", DIMS)),
         generation=int(getattr(env, "EMBED_GENERATION", GENERATION)),
         auto_reindex=str(getattr(env, "AUTO_REINDEX_ON_MODEL_CHANGE", "true")).lower() == "true",
+        replacing=Replaced(**json.loads(old)) if (old := getattr(env, "EMBED_REPLACING", None)) else None,
     )

@@ -111,14 +111,14 @@ async def _rewrite(b: Bindings, group: list[Message]) -> None:
         await _send_dead(b, {"kind": "reindex", "ids": [doc_id]}, problem, 1)
     if outcome.unseen:
         # What can't be seen after so long is not there: find out what is.
-        await repairs.verify(b, sorted(outcome.unseen))
+        await repairs.verify(b, state, sorted(outcome.unseen))
     for message in group:
         _finish(message, outcome.later - outcome.unseen, _FIRST_DELAY)
 
 
 async def _verify(b: Bindings, group: list[Message]) -> None:
-    await model_state.ensure(b)
-    later = await repairs.verify(b, [doc_id for message in group for doc_id in message.body["ids"]])
+    state = await model_state.ensure(b)
+    later = await repairs.verify(b, state, [doc_id for message in group for doc_id in message.body["ids"]])
     for message in group:
         _finish(message, later, _VERIFY_DELAY)
 

@@ -21,6 +21,7 @@ from rag.schemas import (
     Hit,
     IngestResult,
     Progress,
+    Replacing,
     SearchRequest,
     SearchResponse,
     Stats,
@@ -51,9 +52,9 @@ async def search_docs(b: Bindings, request: SearchRequest) -> SearchResponse:
     """The documents nearest in meaning that satisfy every condition, best first. Raises Problem."""
     state = await _state_of(b)
     await model_state.refuse_unready(b, state, request.filter)
-    any_of = vectors.filters(request.filter, request.tags, request.active)
-    vector = await embedder.embed_query(b.ai, state.model, request.query)
-    matches = await vectors.query(b.vectorize, vector, request.top_k, any_of)
+    any_of, space = vectors.filters(request.filter, request.tags, request.active), state.serving
+    vector = await embedder.embed_query(b.ai, space.model, request.query)
+    matches = await vectors.query(b.bound(space.generation), vector, request.top_k, any_of, space.metric)
     return SearchResponse(hits=[_hit(match) for match in matches])
 
 
@@ -72,8 +73,10 @@ def _hit(match: vectors.Record) -> Hit:
 
 async def get_doc(b: Bindings, doc_id: str) -> Doc:
     """A document with its content; `indexing` and without, while that can't be seen. Raises Problem (404)."""
-    await _state_of(b)
-    rows, found = await asyncio.gather(store.rows(b.db, [doc_id]), vectors.get(b.vectorize, [doc_id]))
+    space = (await _state_of(b)).serving
+    rows, found = await asyncio.gather(
+        store.rows(b.db, [doc_id], space), vectors.get(b.bound(space.generation), [doc_id])
+    )
     row = rows.get(doc_id)
     if row is None or row.deleted_at is not None:
         raise unknown_document(doc_id)
@@ -119,12 +122,15 @@ async def list_docs(
 
     `recent` asks for those written last, newest first, on one page.
     """
-    await _state_of(b)
-    rows = await store.recent(b.db, limit) if recent else await store.page(b.db, _after(cursor), limit + 1)
+    space = (await _state_of(b)).serving
+    reading = (
+        store.recent(b.db, limit, space) if recent else store.page(b.db, _after(cursor), limit + 1, space)
+    )
+    rows = await reading
     shown = rows[:limit]
     documents: list[Doc | DocState] = [_doc_state(row) for row in shown]
     if content and shown:
-        found = await vectors.get(b.vectorize, [row.id for row in shown])
+        found = await vectors.get(b.bound(space.generation), [row.id for row in shown])
         documents = [_doc(row, found.get(row.id)) for row in shown]
     return DocList(documents=documents, cursor=_cursor(shown[-1].id) if len(rows) > limit else None)
 
@@ -144,11 +150,11 @@ def _after(cursor: str | None) -> str:
 
 async def delete_docs(b: Bindings, ids: Sequence[str]) -> list[DeleteResult]:
     """Delete everywhere, ids without a known row too; for each, in order, whether there was a document."""
-    await _state_of(b)
-    rows, known = await store.tombstone(b.db, ids)
+    state = await _state_of(b)
+    rows, known = await store.tombstone(b.db, ids, state.serving)
     await ingest.wait_for_sweep(rows)
-    await repairs.delete_vectors(b, [row.id for row in rows])
-    await store.drop(b.db, rows)
+    reached = await repairs.delete_vectors(b, state, [row.id for row in rows])
+    await store.drop(b.db, rows, reached)
     return [DeleteResult(id=each, status="deleted" if each in known else "missing") for each in ids]
 
 
@@ -156,29 +162,47 @@ async def get_stats(b: Bindings) -> Stats:
     """State of the vector space and what is in it, also where that state is a mismatch."""
     state = await model_state.current(b)
     await sweep.revive(b, state)
-    counted = await store.counts(b.db)
+    space = state.serving
+    counted = await store.counts(b.db, space)
     by_model = {_model_name(model) or "unknown": 0 for model, _, _ in counted}
     for model, documents, _ in counted:
         by_model[_model_name(model) or "unknown"] += documents
     return Stats(
         state=state.status,
-        model=state.model.name,
-        dims=state.model.dims,
-        generation=b.vars.generation,
+        model=space.model.name,
+        dims=space.model.dims,
+        generation=space.generation,
         documents=Counts(
             total=sum(documents for _, documents, _ in counted),
             pending=sum(pending for _, _, pending in counted),
             by_model=by_model,
         ),
         progress=await _progress(b, state),
+        replacing=_replacing(state),
         repairs=int(state.meta.get("repairs", 0)),
         advice=state.advice,
     )
 
 
+def _replacing(state: State) -> Replacing | None:
+    """The space that takes over or has just done so."""
+    if state.other is None:
+        return None
+    new = state.incoming or state.serving
+    return Replacing(
+        generation=new.generation,
+        model=new.model.name,
+        dims=new.model.dims,
+        cut_over=state.incoming is None,
+    )
+
+
 async def _progress(b: Bindings, state: State) -> Progress | None:
     """How far the sweep is, while there is one to wait for."""
-    if not state.moves or state.complete:
+    if not state.moves or (state.complete and not state.incoming):
         return None
-    total, behind = await store.progress(b.db, state.fingerprint, model_state.SCHEMA)
-    return Progress(done=total - behind, total=total)
+    filled = state.incoming or state.serving
+    source = next((space for space in state.spaces if space != filled), None)
+    found = await store.progress(b.db, filled, source, model_state.SCHEMA)
+    lacking = found.behind + (found.failed if state.incoming else 0)
+    return Progress(done=found.total - lacking, total=found.total, failed=found.failed)

@@ -4,11 +4,11 @@ import hashlib
 import json
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
+from rag import replacing, spaces, store
 from rag import statements as sql
-from rag import store
 from rag.bindings import Bindings
 from rag.document import FORMAT_VERSION
 from rag.errors import Problem, dims_mismatch, unavailable
@@ -16,11 +16,12 @@ from rag.jsonsafe import compact
 from rag.logs import log
 from rag.models import MODELS, Model
 from rag.settings import FIELDS, TAG_PROPERTIES
+from rag.spaces import Known, Space
 
-Status = Literal["fresh", "ok", "reindexing", "dims_mismatch"]
+Status = Literal["fresh", "ok", "reindexing", "dims_mismatch", "replacing"]
 
 # How long an isolate may go on without looking.
-CACHE_SECONDS = 60.0
+CACHE_SECONDS = replacing.KNOWN_AFTER_SECONDS
 
 # The metadata indexes that this Worker filters by, as "property:type".
 INDEXES = sorted(
@@ -35,29 +36,43 @@ SCHEMA = hashlib.sha256(",".join(INDEXES).encode()).hexdigest()[:12]
 class State:
     """What a request needs to know, as of one look into `meta`.
 
-    `model` is what texts are embedded with; `desired` the fingerprint that the operator wants, else the
-    model's own; `ready` the metadata indexes that hold every vector; `settled` that no older vector of the
-    same content can still be seen in the index; `moves` that this Worker may change the state.
+    `spaces` are those that this Worker writes to: first the one that answers, then the other one of a
+    replacement. `desired` is the fingerprint that the operator wants, else the model's own; `ready` the
+    metadata indexes that hold every vector; `moves` that this Worker may change the state.
     """
 
     status: Status
-    model: Model
+    spaces: tuple[Space, ...]
     desired: str
     ready: frozenset[str]
-    settled: bool
     moves: bool
     meta: Mapping[str, str]
     advice: str | None = None
     looks: list[None] = field(default_factory=lambda: [None], repr=False)
 
     @property
-    def fingerprint(self) -> str:
-        return self.model.fingerprint
+    def serving(self) -> Space:
+        """The space that decides: its index is searched, and its write answers for a document."""
+        return self.spaces[0]
+
+    @property
+    def other(self) -> Space | None:
+        """The space that takes over, or after that the one that was replaced."""
+        return self.spaces[1] if len(self.spaces) > 1 else None
+
+    @property
+    def incoming(self) -> Space | None:
+        """The space that takes over, until it does."""
+        return self.other if self.other and self.other.generation > self.serving.generation else None
 
     @property
     def complete(self) -> bool:
         """Whether every vector is of the wanted model and in every metadata index."""
-        return self.status != "reindexing" and self.ready.issuperset(INDEXES)
+        return not any(space.reindexing for space in self.spaces) and self.ready.issuperset(INDEXES)
+
+    def settled(self, space: Space) -> bool:
+        """Whether no vector of an older model and the same content can still be seen in its index."""
+        return not space.reindexing and store.now_ms() - space.since > store.CLAIM_MS
 
     def take_look(self) -> bool:
         """True for the first caller of each look: what is done once per look is done by it."""
@@ -92,102 +107,124 @@ async def current(b: Bindings) -> State:
 
 
 async def _look(b: Bindings) -> State:
-    own = MODELS.get(b.vars.model)
-    if own is None:
-        known = ", ".join(sorted(MODELS))
-        raise unavailable(f"EMBED_MODEL is {b.vars.model!r}; this Worker knows {known}")
-    meta = await _read(b, own)
-    space = json.loads(meta["space"]) if "space" in meta else None
-    if b.vars.dims != own.dims or (space and _differs(b, space)):
-        return _mismatch(b, own, space, meta)
-    if space is None:
+    model = MODELS.get(b.vars.model)
+    if model is None:
+        known_models = ", ".join(sorted(MODELS))
+        raise unavailable(f"EMBED_MODEL is {b.vars.model!r}; this Worker knows {known_models}")
+    own, meta = spaces.of(b.vars, model), await _read(b)
+    known = spaces.read(meta)
+    if b.vars.dims != model.dims:
+        return _mismatch(b, own, known, meta)
+    if known is None:
         return await _begin(b, own, meta)
-    moves = _may_move(b, own, meta)
+    moves = _may_move(own, meta)
+    if known.discarding and await replacing.discard_rest(b, known):
+        return await _look(b)
+    here = known.of(own.generation)
+    if here is None:
+        return await _enter(b, own, known, meta, moves)
+    bound = tuple(each for each in (known.serving, known.other) if each and b.index(each.generation))
+    early = known.serving not in bound and known.serving.generation < own.generation
+    if here.model.dims != own.model.dims or early:
+        return _mismatch(b, own, known, meta)
+    if moves and known.other and not b.vars.replacing and await replacing.end(b, known, here, SCHEMA):
+        return await _look(b)
+    return await _serve(b, own.model, here, bound, known, meta, moves)
+
+
+async def _serve(
+    b: Bindings,
+    model: Model,
+    here: Space,
+    bound: tuple[Space, ...],
+    known: Known,
+    meta: dict[str, str],
+    moves: bool,
+) -> State:
+    """In the Worker's own space; where its model is another than the stored one, that is what moves."""
     if moves:
         await _move_schema(b, meta)
-    if space["fingerprint"] == own.fingerprint:
-        return _serving(_status(space), own, space, meta, moves)
-    if not moves:
-        return _serving(_status(space), _stored_model(own, space), space, meta, moves)
-    if not b.vars.auto_reindex:
-        return _stay(own, space, meta)
-    return await _reindex(b, own, meta)
+    advice = None
+    if here.fingerprint != model.fingerprint:
+        if moves and b.vars.auto_reindex:
+            return await _reindex(b, model, here, known, meta)
+        if moves:
+            advice = _stay(model, here)
+        elif here.format != FORMAT_VERSION:
+            # Texts in another format can't be made here: this Worker goes on as it was made.
+            bound = tuple(each.made_with(model) if each == here else each for each in bound)
+    return _serving(_status(bound), bound, meta, moves, advice)
 
 
-async def _read(b: Bindings, own: Model) -> dict[str, str]:
+async def _enter(b: Bindings, own: Space, known: Known, meta: dict[str, str], moves: bool) -> State:
+    """The data knows nothing of the Worker's space yet: its config may ask for a replacement."""
+    old = b.vars.replacing
+    if old is None or old.generation != known.serving.generation:
+        return _mismatch(b, own, known, meta)
+    if old.strategy == "discard":
+        wanted = meta.get("desired_generation", str(own.generation))
+        asked = wanted in (str(own.generation), str(old.generation))
+        if asked and await replacing.discard(b, known, own):
+            return await _look(b)
+        return _mismatch(b, own, known, meta)
+    if b.vectorize_next is None or known.serving.model.dims != old.dims:
+        return _mismatch(b, own, known, meta)
+    if moves and await replacing.begin(b, known, own, SCHEMA):
+        return await _look(b)
+    # Not wanted yet, or what the columns held before is not forgotten yet.
+    return _serving(_status((known.serving,)), (known.serving,), meta, False)
+
+
+async def _read(b: Bindings) -> dict[str, str]:
     """`meta`, with "?stale", "?drift" and "?schema" ("1" or "0") for rows that a sweep has to look at."""
     cut = store.now_ms() - store.CLAIM_MS
-    (rows,) = await store.run(b.db, (sql.STATE, cut, own.fingerprint, SCHEMA))
+    (rows,) = await store.run(b.db, (sql.STATE, cut, SCHEMA))
     return {str(row["key"]): str(row["value"]) for row in rows}
 
 
-def _differs(b: Bindings, space: Mapping[str, Any]) -> bool:
-    return bool(space["dims"] != b.vars.dims or space["generation"] != b.vars.generation)
-
-
-def _may_move(b: Bindings, own: Model, meta: Mapping[str, str]) -> bool:
+def _may_move(own: Space, meta: Mapping[str, str]) -> bool:
     """Whether this Worker is the one that the operator wants; where nobody has said, every one is."""
     wanted = (
         meta.get("desired_fingerprint", own.fingerprint),
-        meta.get("desired_generation", str(b.vars.generation)),
+        meta.get("desired_generation", str(own.generation)),
         meta.get("desired_schema", SCHEMA),
     )
-    return wanted == (own.fingerprint, str(b.vars.generation), SCHEMA)
-
-
-def _space(b: Bindings, own: Model, *, reindexing: bool, since: int) -> str:
-    """The value of `space` in `meta`: what a Worker of another version needs to go on with these vectors."""
-    return compact(
-        {
-            "fingerprint": own.fingerprint,
-            "model": own.name,
-            "dims": own.dims,
-            "generation": b.vars.generation,
-            "format": FORMAT_VERSION,
-            "profile": list(own),
-            "reindexing": reindexing,
-            "since": since,
-        }
-    )
+    return wanted == (own.fingerprint, str(own.generation), SCHEMA)
 
 
 def _schema(ready: Collection[str]) -> str:
     return compact({"revision": SCHEMA, "ready": sorted(ready)})
 
 
-async def _begin(b: Bindings, own: Model, meta: dict[str, str]) -> State:
+async def _begin(b: Bindings, own: Space, meta: dict[str, str]) -> State:
     """First boot: the vectors will be what this Worker is made for, if it is the wanted one."""
-    moves = _may_move(b, own, meta)
+    moves = _may_move(own, meta)
     if moves:
-        meta["space"], meta["schema"] = _space(b, own, reindexing=False, since=0), _schema(INDEXES)
+        meta["space"], meta["schema"] = spaces.text(own), _schema(INDEXES)
         begin = (sql.META_BEGIN, "space", meta["space"]), (sql.META_BEGIN, "schema", meta["schema"])
         await store.run(b.db, *begin)
-    return _serving("fresh", own, {"reindexing": False, "since": 0}, meta, moves)
+    return _serving("fresh", (own,), meta, moves)
 
 
-async def _reindex(b: Bindings, own: Model, meta: dict[str, str]) -> State:
+async def _reindex(b: Bindings, model: Model, here: Space, known: Known, meta: dict[str, str]) -> State:
     """Equal dims, another model: from now on documents are embedded with it, the stored ones by the sweep."""
-    new = _space(b, own, reindexing=True, since=store.now_ms())
-    if not await store.swap(b.db, "space", meta["space"], new):
+    changed = replace(here.made_with(model), reindexing=True, since=store.now_ms())
+    if not await store.swap(b.db, "space", known.text, known.with_changed(here, changed)):
         return await _look(b)
-    log("warn", "the embedding model has changed: all documents are embedded again", model=own.name)
+    log("warn", "the embedding model has changed: all documents are embedded again", model=model.name)
     # What an earlier sweep has done says nothing about this one.
     await store.run(b.db, (sql.META_DROP, "sweep"))
-    meta.pop("sweep", None)
-    meta.update({"space": new, "?drift": "1"})
-    return _serving("reindexing", own, json.loads(new), meta, True)
+    return await _look(b)
 
 
-def _stay(own: Model, space: Mapping[str, Any], meta: Mapping[str, str]) -> State:
+def _stay(model: Model, here: Space) -> str:
     """Equal dims, another model, and nobody wants documents to be embedded again by themselves."""
     advice = (
-        f"documents stay with {space['model']}, though this Worker is configured for {own.name}: set "
+        f"documents stay with {here.model.name}, though this Worker is configured for {model.name}: set "
         "AUTO_REINDEX_ON_MODEL_CHANGE to true to embed all of them again, or the model back"
     )
     log("warn", "the embedding model has changed, and AUTO_REINDEX_ON_MODEL_CHANGE is off", advice=advice)
-    # Only abandoned writes are of interest then, not that everything is of another model than this one.
-    kept = {**meta, "?drift": "0"}
-    return _serving(_status(space), _stored_model(own, space), space, kept, True, advice)
+    return advice
 
 
 async def _move_schema(b: Bindings, meta: dict[str, str]) -> None:
@@ -217,50 +254,50 @@ async def _move_schema(b: Bindings, meta: dict[str, str]) -> None:
 
 async def finish(b: Bindings, state: State) -> None:
     """Every row is as it should be: all indexes are ready, and nothing is left of an older model."""
-    space = json.loads(state.meta["space"])
-    if space["reindexing"]:
-        done = compact({**space, "reindexing": False, "since": store.now_ms()})
-        await store.swap(b.db, "space", state.meta["space"], done)
+    known = spaces.read(state.meta)
+    if known and any(space.reindexing for space in state.spaces):
+        now = store.now_ms()
+        done = [
+            replace(each, reindexing=False, since=now) if each.reindexing else each for each in state.spaces
+        ]
+        new = spaces.text(done[0], done[1] if len(done) > 1 else known.other, discarding=known.discarding)
+        await store.swap(b.db, "space", known.text, new)
     if not state.ready.issuperset(INDEXES):
         await store.swap(b.db, "schema", state.meta["schema"], _schema(INDEXES))
     forget()
 
 
-def _status(space: Mapping[str, Any]) -> Status:
-    return "reindexing" if space["reindexing"] else "ok"
-
-
-def _stored_model(own: Model, space: Mapping[str, Any]) -> Model:
-    # Texts in another format can't be made here: then this Worker goes on as it was made.
-    return Model(*space["profile"]) if space["format"] == FORMAT_VERSION else own
+def _status(bound: tuple[Space, ...]) -> Status:
+    if len(bound) > 1:
+        return "replacing"
+    return "reindexing" if bound[0].reindexing else "ok"
 
 
 def _serving(
     status: Status,
-    model: Model,
-    space: Mapping[str, Any],
+    bound: tuple[Space, ...],
     meta: Mapping[str, str],
     moves: bool,
     advice: str | None = None,
 ) -> State:
     schema = json.loads(meta["schema"]) if "schema" in meta else {"ready": INDEXES}
-    quiet = not space["reindexing"] and store.now_ms() - space["since"] > store.CLAIM_MS
-    desired = meta.get("desired_fingerprint", model.fingerprint)
-    return State(status, model, desired, frozenset(schema["ready"]), quiet, moves, meta, advice)
+    desired = meta.get("desired_fingerprint", bound[0].fingerprint)
+    return State(status, bound, desired, frozenset(schema["ready"]), moves, meta, advice)
 
 
-def _mismatch(b: Bindings, own: Model, space: Mapping[str, Any] | None, meta: Mapping[str, str]) -> State:
-    here = f"{own.name} with {b.vars.dims} dimensions, generation {b.vars.generation}"
-    there = f"that model has {own.dims} dimensions"
-    if space:
-        held = f"{space['model']} with {space['dims']} dimensions, generation {space['generation']}"
-        there = f"the stored vectors are of {held}"
+def _mismatch(b: Bindings, own: Space, known: Known | None, meta: Mapping[str, str]) -> State:
+    here = f"{own.model.name} with {b.vars.dims} dimensions, generation {own.generation}"
+    there = f"that model has {own.model.dims} dimensions"
+    if known:
+        there = f"the stored vectors are of {known.serving.described()}"
     advice = (
         f"this Worker is configured for {here}, but {there}; deploy the version that belongs to the data, "
         "or replace the space"
     )
-    log("error", "embedding dimensions don't match the stored vectors", model=own.name, dims=b.vars.dims)
-    return State("dims_mismatch", own, own.fingerprint, frozenset(), False, False, meta, advice)
+    log(
+        "error", "embedding dimensions don't match the stored vectors", model=own.model.name, dims=b.vars.dims
+    )
+    return State("dims_mismatch", (own,), own.fingerprint, frozenset(), False, meta, advice)
 
 
 async def refuse_unready(b: Bindings, state: State, properties: Collection[str]) -> None:
@@ -268,11 +305,12 @@ async def refuse_unready(b: Bindings, state: State, properties: Collection[str])
     for name in properties:
         if f"{name}:{FIELDS[name]['type']}" in state.ready:
             continue
-        total, behind = await store.progress(b.db, state.fingerprint, SCHEMA)
+        found = await store.progress(b.db, state.serving, state.other, SCHEMA)
+        done = found.total - found.behind
         raise Problem(
             "conflict",
-            f"{total - behind} of {total} documents are in the index of {name!r}; leave it out, or try later",
+            f"{done} of {found.total} documents are in the index of {name!r}; leave it out, or try later",
             field=f"filter.{name}",
             retry_after=30,
-            extra={"progress": {"done": total - behind, "total": total}},
+            extra={"progress": {"done": done, "total": found.total}},
         )

@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 
 from rag import messages, store, vectors
 from rag.bindings import Bindings
+from rag.errors import Problem
 from rag.logs import log
+from rag.model_state import State
+from rag.spaces import Space
 
 # Not before claims of the same moment are over and their writes can be seen.
 VERIFY_DELAY_SECONDS = store.CLAIM_MS // 1000 + 30
 
 
-async def lost(b: Bindings, ids: Sequence[str]) -> None:
+async def lost(b: Bindings, state: State, ids: Sequence[str]) -> None:
     """The commit of these ids came too late: which of the writes is in the index is to be found out."""
     log("warn", "a commit was overtaken by another write", documents=len(ids))
-    await store.lost(b.db, ids)
+    await store.lost(b.db, ids, state.serving)
     await ask(b, ids)
 
 
@@ -39,20 +42,35 @@ class _Findings:
     later: set[str] = field(default_factory=set)
 
 
-async def verify(b: Bindings, ids: Sequence[str]) -> set[str]:
+async def verify(b: Bindings, state: State, ids: Sequence[str]) -> set[str]:
     """Make D1 say what the index holds; ids that can't be told yet are returned.
 
     A vector that is missing or carries an unexpected hash may just not be visible yet. Once it would be, it
     is taken as it is: the vector's hash becomes the row's, or the row's hash is cleared and the next ingest
-    writes again. Raises Problem where a store fails.
+    writes again. The serving space is asked, and for what it lacks the other one; the sweep then copies to
+    the other what the serving one holds. Raises Problem where a store fails.
     """
-    rows, found = await asyncio.gather(store.rows(b.db, ids), vectors.get(b.vectorize, ids))
+    ids = list(dict.fromkeys(ids))
+    rows = await store.rows(b.db, ids, state.serving)
+    other = state.other
+    elsewhere = {doc_id for doc_id, row in rows.items() if other and row.only_elsewhere}
+    later = await _verify_in(b, state, state.serving, [each for each in ids if each not in elsewhere], rows)
+    if other and elsewhere:
+        flipped = {doc_id: rows[doc_id].from_other_side() for doc_id in elsewhere}
+        later |= await _verify_in(b, state, other, sorted(elsewhere), flipped)
+    return later
+
+
+async def _verify_in(
+    b: Bindings, state: State, space: Space, ids: Sequence[str], rows: dict[str, store.Row]
+) -> set[str]:
+    found = await vectors.get(b.bound(space.generation), ids)
     findings = _Findings()
-    for doc_id in dict.fromkeys(ids):
+    for doc_id in ids:
         _judge(doc_id, rows.get(doc_id), found.get(doc_id), findings)
-    await _settle(b, rows, findings.holds)
+    await _settle(b, space, rows, findings.holds)
     if findings.delete:
-        await _delete(b, findings.delete)
+        await _delete(b, state, findings.delete)
     return findings.later
 
 
@@ -79,7 +97,9 @@ def _judge(doc_id: str, row: store.Row | None, record: vectors.Record | None, fi
         findings.holds[doc_id] = record
 
 
-async def _settle(b: Bindings, rows: dict[str, store.Row], holds: dict[str, vectors.Record | None]) -> None:
+async def _settle(
+    b: Bindings, space: Space, rows: dict[str, store.Row], holds: dict[str, vectors.Record | None]
+) -> None:
     if not holds:
         return
     settled = [
@@ -91,7 +111,7 @@ async def _settle(b: Bindings, rows: dict[str, store.Row], holds: dict[str, vect
         )
         for doc_id, record in holds.items()
     ]
-    held = await store.verified(b.db, settled)
+    held = await store.verified(b.db, settled, space)
     changed = [each.id for each in settled if each.id in held and each.hash != rows[each.id].content_hash]
     if changed:
         await count(b, changed)
@@ -103,14 +123,22 @@ async def count(b: Bindings, ids: Sequence[str]) -> None:
     await store.add(b.db, "repairs", len(ids))
 
 
-async def _delete(b: Bindings, ids: Iterable[str]) -> None:
+async def _delete(b: Bindings, state: State, ids: Iterable[str]) -> None:
     """Finish deletes: what arrived in the index after the first try goes too."""
-    rows, _ = await store.tombstone(b.db, ids)
-    await delete_vectors(b, [row.id for row in rows])
-    await store.drop(b.db, rows, cut=store.now_ms() - store.CLAIM_MS)
+    rows, _ = await store.tombstone(b.db, ids, state.serving)
+    reached = await delete_vectors(b, state, [row.id for row in rows])
+    await store.drop(b.db, rows, reached, cut=store.now_ms() - store.CLAIM_MS)
 
 
-async def delete_vectors(b: Bindings, ids: Sequence[str]) -> None:
-    """Delete from every bound space."""
-    spaces = [space for space in (b.vectorize, b.vectorize_next) if space is not None]
-    await asyncio.gather(*(vectors.delete(space, ids) for space in spaces))
+async def delete_vectors(b: Bindings, state: State, ids: Sequence[str]) -> list[Space]:
+    """Delete from every space; those that it reached. Raises Problem where the serving one fails."""
+    tried = [vectors.delete(b.bound(space.generation), ids) for space in state.spaces]
+    reached: list[Space] = []
+    for space, failure in zip(
+        state.spaces, await asyncio.gather(*tried, return_exceptions=True), strict=True
+    ):
+        if failure is None:
+            reached.append(space)
+        elif space == state.serving or not isinstance(failure, Problem):
+            raise failure
+    return reached

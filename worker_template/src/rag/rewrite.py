@@ -10,6 +10,7 @@ from rag.document import Stored, formatted, stored, vector_metadata
 from rag.errors import Problem
 from rag.logs import log
 from rag.model_state import SCHEMA, State
+from rag.spaces import Space
 
 # Of the time that a writer waits for a sweep, how much may pass before the sweep itself begins to write.
 START_WITHIN_MS = store.LEASE_MS * 3 // 5
@@ -30,94 +31,151 @@ class Outcome:
 @dataclass
 class _Work:
     row: store.Row
-    record: vectors.Record
+    hash: str
     content: Stored
     values: list[float]
 
 
 async def rewrite(b: Bindings, state: State, ids: Sequence[str]) -> Outcome:
-    """Bring these documents to the wanted model and metadata indexes. Raises Problem where a store fails.
+    """Bring these documents to the wanted model and metadata indexes, in each space.
 
-    Content is taken from the index, and only while it is what D1 knows: a vector that is missing or carries
-    another hash is left for later, never taken as deleted, and old content never comes after new.
+    Content is taken from the space itself, or from the other one for what it lacks, and only while it is what
+    D1 knows: a vector that is missing or carries another hash is left for later, never taken as deleted, and
+    old content never comes after new. Raises Problem where a store fails.
     """
     outcome = Outcome()
-    rows = [row for row in (await store.rows(b.db, ids)).values() if _to_do(row, state)]
-    if not rows:
-        return outcome
-    found = await vectors.get(b.vectorize, [row.id for row in rows])
-    works: list[_Work] = []
-    for row in rows:
-        record = found.get(row.id)
-        if record is None or record.content_hash != row.content_hash:
-            outcome.later.add(row.id)
-            if row.visible(store.now_ms()):
-                outcome.unseen.add(row.id)
-        else:
-            values = record.values if _values_stay(row, state) else []
-            works.append(_Work(row, record, stored(record.metadata), values))
-    works = await _embedded(b, state, works, outcome)
-    # What the model does not take keeps its old values and its mark.
-    mark = f"!{state.fingerprint}"
-    for model in (state.fingerprint, mark):
-        same = [work for work in works if (work.row.embed_model == mark) == (model == mark)]
-        if same:
-            outcome.later |= await _written(b, same, model)
+    for space in state.spaces:
+        source = next((each for each in state.spaces if each != space), None)
+        await _Target(b, state, space, source, outcome).bring(ids)
     return outcome
 
 
-def _to_do(row: store.Row, state: State) -> bool:
-    """A write that is under way brings the wanted model itself, or the next pass finds the row."""
-    if row.deleted_at is not None or row.pending_at is not None or row.content_hash is None:
-        return False
-    other = row.embed_model not in (state.fingerprint, f"!{state.fingerprint}")
-    return other or row.schema_rev != SCHEMA
+@dataclass
+class _Target:
+    """The space to write to, and the one to take from what it lacks."""
 
+    b: Bindings
+    state: State
+    space: Space
+    source: Space | None
+    outcome: Outcome
 
-def _values_stay(row: store.Row, state: State) -> bool:
-    return row.embed_model in (state.fingerprint, f"!{state.fingerprint}") and state.settled
+    async def bring(self, ids: Sequence[str]) -> None:
+        rows = [row for row in (await store.rows(self.b.db, ids, self.space)).values() if self._to_do(row)]
+        if not rows:
+            return
+        works = await self._embedded(await self._read(rows))
+        # What the model does not take keeps its old values and its mark.
+        for mark in (self.space.mark, self.space.never):
+            same = [
+                work
+                for work in works
+                if (work.row.embed_model == self.space.never) == (mark != self.space.mark)
+            ]
+            if same:
+                self.outcome.later |= await self._written(same, mark)
 
+    def _to_do(self, row: store.Row) -> bool:
+        """A write that is under way brings what is wanted itself, or the next pass finds the row."""
+        if row.deleted_at is not None or row.pending_at is not None:
+            return False
+        if self._lacks(row):
+            return row.content_hash is not None or row.embed_model != self.space.never
+        if row.content_hash is None:
+            return False
+        other = row.embed_model not in (self.space.mark, self.space.never)
+        return other or row.schema_rev != SCHEMA
 
-async def _embedded(b: Bindings, state: State, works: list[_Work], outcome: Outcome) -> list[_Work]:
-    """The works with values; what the model does not take is marked, so that no sweep tries it again."""
-    bare = [work for work in works if not work.values]
-    texts = [formatted(work.content) for work in bare]
-    refused: list[store.Row] = []
-    for work, result in zip(bare, await embedder.embed_documents(b.ai, state.model, texts), strict=True):
-        if not isinstance(result, Problem):
-            work.values = result
-        elif result.transient:
-            outcome.later.add(work.row.id)
-        else:
-            outcome.failed[work.row.id] = result
-            refused.append(work.row)
-    if refused:
-        log("error", "documents that the model does not take", ids=[row.id for row in refused])
-        await store.failed(b.db, refused, state.fingerprint)
-    return [work for work in works if work.values]
+    def _lacks(self, row: store.Row) -> bool:
+        """Whether to take the content from the other space: the serving one is right if they differ."""
+        if self.source is None or row.next_hash is None:
+            return False
+        return row.content_hash is None or (
+            row.content_hash != row.next_hash and self.source == self.state.serving
+        )
 
+    async def _read(self, rows: list[store.Row]) -> list[_Work]:
+        """What the rows say, where the index shows it."""
+        lacking = {row.id for row in rows if self._lacks(row)}
+        found = await vectors.get(
+            self.b.bound(self.space.generation), [row.id for row in rows if row.id not in lacking]
+        )
+        if self.source and lacking:
+            found |= await vectors.get(self.b.bound(self.source.generation), sorted(lacking))
+        works: list[_Work] = []
+        for row in rows:
+            record, foreign = found.get(row.id), row.id in lacking
+            expected = row.next_hash if foreign else row.content_hash
+            if record is None or expected is None or record.content_hash != expected:
+                self.outcome.later.add(row.id)
+                if row.visible(store.now_ms()):
+                    self.outcome.unseen.add(row.id)
+            else:
+                values = record.values if self._values_stay(row, foreign) else []
+                works.append(_Work(row, expected, stored(record.metadata), values))
+        return works
 
-async def _written(b: Bindings, works: list[_Work], model: str) -> set[str]:
-    """Write what nobody has touched meanwhile, under a lease; ids of what came too late are returned."""
-    leased = await store.lease(b.db, [work.row for work in works], model)
-    works = [work for work in works if work.row.id in leased]
-    if not works:
+    def _values_stay(self, row: store.Row, foreign: bool) -> bool:
+        if foreign and self.source:
+            same = self.source.fingerprint == self.space.fingerprint and row.next_model == self.source.mark
+            return same and self.state.settled(self.source)
+        return row.embed_model in (self.space.mark, self.space.never) and self.state.settled(self.space)
+
+    async def _embedded(self, works: list[_Work]) -> list[_Work]:
+        """The works with values; what the model does not take is marked, so that no sweep tries it again."""
+        bare = [work for work in works if not work.values]
+        texts = [formatted(work.content) for work in bare]
+        embedded = await embedder.embed_documents(self.b.ai, self.space.model, texts)
+        refused: list[store.Row] = []
+        for work, result in zip(bare, embedded, strict=True):
+            if not isinstance(result, Problem):
+                work.values = result
+            elif result.transient:
+                self.outcome.later.add(work.row.id)
+            else:
+                self.outcome.failed[work.row.id] = result
+                refused.append(work.row)
+        if refused:
+            log("error", "documents that the model does not take", ids=[row.id for row in refused])
+            await self._give_up(refused)
+        return [work for work in works if work.values]
+
+    async def _give_up(self, refused: list[store.Row]) -> None:
+        """Mark them; where the space may hold what they said before, that must not be found any more."""
+        lacking = [row for row in refused if self._lacks(row)]
+        if lacking:
+            leased = await store.lease(self.b.db, lacking, self.space, self.space.mark)
+            self.outcome.later |= {row.id for row in lacking if row.id not in leased}
+            await vectors.delete(self.b.bound(self.space.generation), list(leased))
+            lacking = list(leased.values())
+        kept = [row for row in refused if not self._lacks(row)]
+        await store.failed(self.b.db, [*kept, *lacking], self.space)
+
+    async def _written(self, works: list[_Work], mark: str) -> set[str]:
+        """Write what nobody has touched meanwhile, under a lease; ids of what came too late are returned."""
+        leased = await store.lease(self.b.db, [work.row for work in works], self.space, mark)
+        works = [work for work in works if work.row.id in leased]
+        if not works:
+            return set()
+        taken = next(iter(leased.values())).lease_at or 0
+        if store.now_ms() - taken > START_WITHIN_MS:
+            return set(leased)
+        upserts = [_vector(work, leased[work.row.id].active) for work in works]
+        await vectors.upsert(self.b.bound(self.space.generation), upserts)
+        written = [
+            store.Written(work.row.id, leased[work.row.id].seq, work.hash, leased[work.row.id].active)
+            for work in works
+        ]
+        held = await store.rewritten(self.b.db, written, self.space, mark, SCHEMA)
+        overtaken = [each.id for each in written if each.id not in held]
+        if overtaken:
+            await repairs.lost(self.b, self.state, overtaken)
         return set()
-    taken = next(iter(leased.values())).lease_at or 0
-    if store.now_ms() - taken > START_WITHIN_MS:
-        return set(leased)
-    await vectors.upsert(b.vectorize, [_vector(work, leased[work.row.id]) for work in works])
-    written = [
-        store.Written(row.id, row.seq, row.content_hash or "", row.active)
-        for row in (leased[work.row.id] for work in works)
-    ]
-    held = await store.commit(b.db, written, model, SCHEMA)
-    overtaken = [each.id for each in written if each.id not in held]
-    if overtaken:
-        await repairs.lost(b, overtaken)
-    return set()
 
 
-def _vector(work: _Work, row: store.Row) -> dict[str, Any]:
-    metadata = vector_metadata(work.content, row.content_hash or "", row.active)
-    return {"id": row.id, "values": work.values, "metadata": metadata}
+def _vector(work: _Work, active: bool) -> dict[str, Any]:
+    return {
+        "id": work.row.id,
+        "values": work.values,
+        "metadata": vector_metadata(work.content, work.hash, active),
+    }

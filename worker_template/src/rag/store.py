@@ -1,8 +1,12 @@
-"""D1, the truth about each document's state: claims, commits, tombstones and `meta`."""
+"""D1, the truth about each document's state: claims, commits, tombstones and `meta`.
+
+A row has two sides, one for each space that a replacement has; functions that take a space read and write
+the row as seen from it.
+"""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rag import retries
@@ -10,6 +14,7 @@ from rag import statements as sql
 from rag.bindings import D1
 from rag.errors import Problem, unavailable
 from rag.jsonsafe import compact
+from rag.spaces import UNUSED, Side, Space
 
 # How long a write may take: an older claim belongs to nobody any more.
 CLAIM_MS = 5 * 60 * 1000
@@ -26,7 +31,7 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """A document's state; see the table's columns."""
+    """A document's state as seen from one space: `next_*` is what the other one holds of it."""
 
     id: str
     seq: int
@@ -37,6 +42,9 @@ class Row:
     active: bool
     embed_model: str | None
     schema_rev: str | None
+    next_hash: str | None
+    next_model: str | None
+    next_rev: str | None
     deleted_at: int | None
     lease_at: int | None
 
@@ -49,6 +57,24 @@ class Row:
     def claimed_hash(self) -> str | None:
         """What the last claim wants to write, "" if that is not known."""
         return self.pending_hash.removeprefix(_CONTESTED) if self.pending_hash is not None else None
+
+    @property
+    def only_elsewhere(self) -> bool:
+        """Whether nothing is known here, nothing is under way, and the other space holds the document."""
+        settled = self.pending_at is None and self.deleted_at is None
+        return settled and self.content_hash is None and self.next_hash is not None
+
+    def from_other_side(self) -> "Row":
+        """The same row as seen from the other space."""
+        return replace(
+            self,
+            content_hash=self.next_hash,
+            embed_model=self.next_model,
+            schema_rev=self.next_rev,
+            next_hash=self.content_hash,
+            next_model=self.embed_model,
+            next_rev=self.schema_rev,
+        )
 
     def in_flight(self, now: int) -> bool:
         """Whether a write may still be under way."""
@@ -72,7 +98,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Written:
-    """What has been written under a claim; `next_*` where the space that takes over has it too."""
+    """What has been written under a claim; `next_*` is what the other space has of it then."""
 
     id: str
     seq: int
@@ -92,26 +118,44 @@ class Verified:
     active: bool | None
 
 
-async def claim(db: D1, claims: Sequence[Claim], model: str, desired: str) -> dict[str, Row]:
+@dataclass(frozen=True)
+class Progress:
+    """Of all documents: to be made anew here, never taken by the model, kept in the other space only."""
+
+    total: int
+    behind: int
+    failed: int
+    stranded: int
+
+
+def _for(name: str, side: Side) -> str:
+    """The statement for the columns of a side."""
+    text: str = getattr(sql, name if side == "main" else f"{name}_NEXT")
+    return text
+
+
+async def claim(db: D1, claims: Sequence[Claim], space: Space, desired: str) -> dict[str, Row]:
     """Rows of the documents that have to be written, by id; the others are stored as they should be.
 
-    `model` is the fingerprint to write with, `desired` another one that is as good. One round trip.
+    `desired` is another mark than the space's that is as good. One round trip.
     """
     now = now_ms()
     calls: list[tuple[Any, ...]] = []
     if plain := [each for each in claims if not each.forced]:
-        calls.append((sql.CLAIM, _claims(plain), now, model, desired))
+        calls.append((_for("CLAIM", space.side), _claims(plain), now, space.mark, desired))
     if forced := [each for each in claims if each.forced]:
-        calls.append((sql.CLAIM_FORCED, _claims(forced), now, model))
-    return {row.id: row for rows in await run(db, *calls) for row in map(_row, rows)}
+        calls.append((_for("CLAIM_FORCED", space.side), _claims(forced), now, space.mark))
+    return {row.id: row for found in await run(db, *calls) for row in _rows(found, space)}
 
 
 def _claims(claims: Iterable[Claim]) -> str:
     return compact([{"id": each.id, "hash": each.hash, "active": int(each.active)} for each in claims])
 
 
-async def commit(db: D1, written: Sequence[Written], model: str, schema: str) -> set[str]:
-    """Ids whose claims held; the others' have been overtaken by another write or a delete."""
+async def commit(
+    db: D1, written: Sequence[Written], space: Space, other: Space | None, schema: str
+) -> set[str]:
+    """Ids whose claims held; the others' have been overtaken by another write, a delete or another space."""
     items = [
         {
             "id": each.id,
@@ -123,13 +167,20 @@ async def commit(db: D1, written: Sequence[Written], model: str, schema: str) ->
         }
         for each in written
     ]
-    (rows,) = await run(db, (sql.COMMIT, compact(items), now_ms(), model, schema))
-    return {str(row["id"]) for row in rows}
+    identities = (space.id, other.id if other else UNUSED)
+    call = (_for("COMMIT", space.side), compact(items), now_ms(), space.mark, schema, *identities)
+    return await _ids(db, call)
 
 
-async def lost(db: D1, ids: Iterable[str]) -> None:
+async def rewritten(db: D1, written: Sequence[Written], space: Space, mark: str, schema: str) -> set[str]:
+    """Ids of which one space holds the stored content again; the others have been overtaken."""
+    items = compact([{"id": each.id, "seq": each.seq, "hash": each.hash} for each in written])
+    return await _ids(db, (_for("REWRITTEN", space.side), items, now_ms(), mark, schema, space.id))
+
+
+async def lost(db: D1, ids: Iterable[str], space: Space) -> None:
     """Mark documents whose commit lost: not skipped until it has been verified what the index holds."""
-    await run(db, (sql.LOST, compact(list(ids)), now_ms()))
+    await run(db, (_for("LOST", space.side), compact(list(ids)), now_ms()))
 
 
 async def release(db: D1, rows: Iterable[Row]) -> None:
@@ -138,67 +189,87 @@ async def release(db: D1, rows: Iterable[Row]) -> None:
     await run(db, (sql.RELEASE_NEW, items), (sql.RELEASE, items))
 
 
-async def tombstone(db: D1, ids: Iterable[str]) -> tuple[list[Row], set[str]]:
+async def tombstone(db: D1, ids: Iterable[str], space: Space) -> tuple[list[Row], set[str]]:
     """Rows of the ids, now all marked as deleted, and the ids of those that were documents before."""
     now = now_ms()
-    (rows,) = await run(db, (sql.TOMBSTONE, compact(list(dict.fromkeys(ids))), now))
-    marked = [_row(row) for row in rows]
+    (found,) = await run(db, (sql.TOMBSTONE, compact(list(dict.fromkeys(ids))), now))
+    marked = _rows(found, space)
     # A new row starts at the time of its insert, and an earlier tombstone keeps its time.
     return marked, {row.id for row in marked if row.seq != now and row.deleted_at == now}
 
 
-async def drop(db: D1, rows: Iterable[Row], cut: int = 0) -> None:
-    """Forget tombstones that have reached the index; those with a claim younger than `cut` stay."""
-    await run(db, (sql.DROP, _seqs(rows), cut))
+async def drop(db: D1, rows: Iterable[Row], reached: Iterable[Space], cut: int = 0) -> None:
+    """Forget tombstones, unless there is a space that was not `reached`; a claim younger than `cut` stays."""
+    await run(db, (sql.DROP, _seqs(rows), cut, compact([space.id for space in reached])))
 
 
-async def rows(db: D1, ids: Iterable[str]) -> dict[str, Row]:
+async def rows(db: D1, ids: Iterable[str], space: Space) -> dict[str, Row]:
     """Rows of these ids, tombstones too."""
     (found,) = await run(db, (sql.ROWS, compact(list(ids))))
-    return {row.id: row for row in map(_row, found)}
+    return {row.id: row for row in _rows(found, space)}
 
 
-async def page(db: D1, after: str, most: int) -> list[Row]:
+async def page(db: D1, after: str, most: int, space: Space) -> list[Row]:
     """Documents in the order of their ids, without tombstones."""
     (found,) = await run(db, (sql.LIST_ROWS, after, most))
-    return [_row(row) for row in found]
+    return _rows(found, space)
 
 
-async def lease(db: D1, rows: Iterable[Row], model: str) -> dict[str, Row]:
+async def lease(db: D1, rows: Iterable[Row], space: Space, mark: str) -> dict[str, Row]:
     """Rows, as they are now, of those documents that nobody has touched since: theirs for `LEASE_MS`."""
     now = now_ms()
-    (found,) = await run(db, (sql.LEASE, _seqs(rows), now, model, now - LEASE_MS))
-    return {row.id: row for row in map(_row, found)}
+    (found,) = await run(db, (_for("LEASE", space.side), _seqs(rows), now, mark, now - LEASE_MS))
+    return {row.id: row for row in _rows(found, space)}
 
 
-async def verified(db: D1, found: Iterable[Verified]) -> set[str]:
+async def verified(db: D1, found: Iterable[Verified], space: Space) -> set[str]:
     """Write down what the index holds; ids that changed meanwhile don't come back."""
     items = [
         {"id": each.id, "seq": each.seq, "hash": each.hash, "active": _flag(each.active)} for each in found
     ]
-    (rows,) = await run(db, (sql.VERIFIED, compact(items)))
-    return {str(row["id"]) for row in rows}
+    return await _ids(db, (_for("VERIFIED", space.side), compact(items), space.id))
 
 
 def _flag(active: bool | None) -> int | None:
     return None if active is None else int(active)
 
 
-async def failed(db: D1, rows: Iterable[Row], model: str) -> None:
-    """Mark documents that `model` never takes."""
-    await run(db, (sql.FAILED, _seqs(rows), model))
+async def failed(db: D1, rows: Iterable[Row], space: Space) -> None:
+    """Mark documents that the space's model never takes."""
+    await run(db, (_for("FAILED", space.side), _seqs(rows), space.mark, space.id))
 
 
-async def sweep_page(db: D1, after: str, model: str, schema: str, cut: int, most: int) -> list[Row]:
-    """The next rows, by id, that are abandoned since `cut` or whose vector is of another making."""
-    (found,) = await run(db, (sql.SWEEP_PAGE, after, model, schema, cut, most))
-    return [_row(row) for row in found]
+async def sweep_page(
+    db: D1, after: str, space: Space, other: Space | None, schema: str, cut: int, most: int
+) -> list[Row]:
+    """The next rows, by id, that are abandoned since `cut` or lack a vector of the wanted making."""
+    marks = (space.mark, other.mark if other else "")
+    (found,) = await run(db, (_for("SWEEP_PAGE", space.side), after, *marks, schema, cut, most))
+    return _rows(found, space)
 
 
-async def progress(db: D1, model: str, schema: str) -> tuple[int, int]:
-    """All documents, and how many are not of this model and these metadata indexes yet."""
-    ((row,),) = await run(db, (sql.PROGRESS, model, schema))
-    return int(row["total"]), int(row["behind"])
+async def progress(db: D1, space: Space, other: Space | None, schema: str) -> Progress:
+    """How much of the documents is in a space as it should be."""
+    call = (_for("PROGRESS", space.side), space.mark, other.mark if other else "", schema)
+    ((row,),) = await run(db, call)
+    return Progress(**{name: int(row[name]) for name in Progress.__dataclass_fields__})
+
+
+async def cut_over(db: D1, old: str, new: str, space: Space, schema: str) -> bool:
+    """Compare and set `space` in `meta`, if at that moment nothing is missing in this space."""
+    return bool(await _changed(db, (_for("CUT_OVER", space.side), old, new, space.mark, schema)))
+
+
+async def clear(db: D1, side: Side, after: str, most: int) -> list[str]:
+    """Forget what the columns of an unused side hold; the ids of a page, none at the end."""
+    found = await _changed(db, (_for("CLEAR", side), after, most))
+    return sorted(str(row["id"]) for row in found)
+
+
+async def discard(db: D1, space: Space, after: str, most: int) -> list[str]:
+    """Forget documents that are not in this space; the ids of a page of them, none at the end."""
+    found = await _changed(db, (_for("DISCARD", space.side), after, most, space.id))
+    return sorted(str(row["id"]) for row in found)
 
 
 async def put(db: D1, key: str, value: str) -> None:
@@ -207,14 +278,12 @@ async def put(db: D1, key: str, value: str) -> None:
 
 async def begin(db: D1, key: str, value: str) -> bool:
     """Set what has no value yet; whether this call did."""
-    (rows,) = await run(db, (sql.META_BEGIN, key, value))
-    return bool(rows)
+    return bool(await _changed(db, (sql.META_BEGIN, key, value)))
 
 
 async def swap(db: D1, key: str, old: str, new: str) -> bool:
     """Compare and set; whether the value was still the old one."""
-    (rows,) = await run(db, (sql.META_SWAP, key, old, new))
-    return bool(rows)
+    return bool(await _changed(db, (sql.META_SWAP, key, old, new)))
 
 
 async def add(db: D1, key: str, amount: int) -> None:
@@ -222,20 +291,25 @@ async def add(db: D1, key: str, amount: int) -> None:
     await run(db, (sql.META_ADD, key, amount))
 
 
-async def counts(db: D1) -> list[tuple[str | None, int, int]]:
-    """By the fingerprint of their vectors: documents, and how many of them are not settled."""
-    (found,) = await run(db, (sql.COUNTS,))
+async def counts(db: D1, space: Space) -> list[tuple[str | None, int, int]]:
+    """By the mark of their vectors: documents, and how many of them are not settled."""
+    (found,) = await run(db, (_for("COUNTS", space.side),))
     return [(row["embed_model"], int(row["documents"]), int(row["pending"])) for row in found]
 
 
-async def recent(db: D1, most: int) -> list[Row]:
+async def recent(db: D1, most: int, space: Space) -> list[Row]:
     """The documents that were written last, newest first."""
     (found,) = await run(db, (sql.RECENT_ROWS, most))
-    return [_row(row) for row in found]
+    return _rows(found, space)
 
 
 def _seqs(rows: Iterable[Row]) -> str:
     return compact([{"id": row.id, "seq": row.seq} for row in rows])
+
+
+def _rows(found: Iterable[Mapping[str, Any]], space: Space) -> list[Row]:
+    seen = [_row(each) for each in found]
+    return seen if space.side == "main" else [row.from_other_side() for row in seen]
 
 
 def _row(found: Mapping[str, Any]) -> Row:
@@ -243,6 +317,15 @@ def _row(found: Mapping[str, Any]) -> Row:
     values = {name: found[name] for name in Row.__dataclass_fields__}
     values.update({name: int(values[name]) for name in integers if values[name] is not None})
     return Row(**{**values, "active": bool(values["active"])})
+
+
+async def _ids(db: D1, call: tuple[Any, ...]) -> set[str]:
+    return {str(row["id"]) for row in await _changed(db, call)}
+
+
+async def _changed(db: D1, call: tuple[Any, ...]) -> list[Mapping[str, Any]]:
+    (found,) = await run(db, call)
+    return found
 
 
 async def run(db: D1, *calls: tuple[Any, ...]) -> list[list[Mapping[str, Any]]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rag import messages, model_state, repairs, rewrite, store
+from rag import messages, model_state, repairs, replacing, rewrite, store
 from rag.bindings import Bindings
 from rag.jsonsafe import compact
 from rag.logs import log
@@ -44,7 +44,7 @@ def read(meta: Mapping[str, str]) -> Run | None:
 
 async def revive(b: Bindings, state: State) -> None:
     """Start a sweep where one is needed and none has been heard of for two minutes."""
-    if not state.take_look() or not state.moves or not _needed(state.meta):
+    if not state.take_look() or not state.moves or not _needed(state):
         return
     last = read(state.meta)
     now = store.now_ms()
@@ -55,18 +55,16 @@ async def revive(b: Bindings, state: State) -> None:
     mine = await (store.swap(b.db, "sweep", old, begun) if old else store.begin(b.db, "sweep", begun))
     if not mine:
         return
-    log("info", "sweep started", fingerprint=state.fingerprint, schema=SCHEMA)
+    log("info", "sweep started", mark=state.serving.mark, schema=SCHEMA)
     if b.queue is None:
         await _step(b, state, Run(run=now, at=now))
     else:
         await messages.send(b.queue, [messages.sweep(Run(run=now, at=now).cursor)])
 
 
-def _needed(meta: Mapping[str, str]) -> bool:
-    space = json.loads(meta["space"]) if "space" in meta else {}
-    schema = json.loads(meta["schema"]) if "schema" in meta else {}
-    unfinished = space.get("reindexing") or schema.get("ready", model_state.INDEXES) != model_state.INDEXES
-    return bool(unfinished) or "1" in (meta["?stale"], meta["?drift"], meta["?schema"])
+def _needed(state: State) -> bool:
+    flagged = "1" in (state.meta["?stale"], state.meta["?drift"], state.meta["?schema"])
+    return flagged or state.incoming is not None or not state.complete
 
 
 async def step(b: Bindings, cursor: str) -> None:
@@ -90,16 +88,15 @@ async def step(b: Bindings, cursor: str) -> None:
 
 async def _step(b: Bindings, state: State, run: Run) -> None:
     cut = store.now_ms() - store.CLAIM_MS
-    rows = await store.sweep_page(b.db, run.after, state.fingerprint, SCHEMA, cut, PAGE)
+    rows = await store.sweep_page(b.db, run.after, state.serving, state.other, SCHEMA, cut, PAGE)
     work = _work(rows, state)
     run = replace(run, found=run.found + len(rows), after=rows[-1].id if len(rows) == PAGE else "")
     if run.after:
         following = messages.sweep(run.cursor)
-    elif run.found or (await store.progress(b.db, state.fingerprint, SCHEMA))[1]:
+    elif run.found or not await _finished(b, state):
         run = replace(run, passes=run.passes + 1)
         following = messages.sweep(run.cursor, _pass_seconds(run))
     else:
-        await model_state.finish(b, state)
         run, following = replace(run, done=True), None
         log("info", "sweep finished", passes=run.passes)
     await store.put(b.db, "sweep", compact(asdict(run)))
@@ -107,6 +104,20 @@ async def _step(b: Bindings, state: State, run: Run) -> None:
         await _inline(b, state, work)
     else:
         await messages.send(b.queue, [*work, *([following] if following else [])])
+
+
+async def _finished(b: Bindings, state: State) -> bool:
+    """Whether every row is as it should be, in each space, and the state says so."""
+    for space in state.spaces:
+        source = next((each for each in state.spaces if each != space), None)
+        if (await store.progress(b.db, space, source, SCHEMA)).behind:
+            return False
+    was_complete = state.complete
+    await model_state.finish(b, state)
+    if state.incoming is None:
+        return True
+    # What `finish` has written is what the next pass takes over from.
+    return was_complete and await replacing.cut_over(b, state, state.incoming, SCHEMA) != "wait"
 
 
 def _pass_seconds(run: Run) -> int:
@@ -117,12 +128,13 @@ def _pass_seconds(run: Run) -> int:
 
 def _work(rows: list[store.Row], state: State) -> list[messages.Message]:
     kinds: dict[messages.WorkKind, list[str]] = {"verify": [], "reindex": [], "backfill": []}
-    wanted = (state.fingerprint, f"!{state.fingerprint}")
+    wanted = (state.serving.mark, state.serving.never)
     for row in rows:
         if row.pending_at is not None or row.deleted_at is not None:
             kinds["verify"].append(row.id)
         else:
-            kinds["backfill" if row.embed_model in wanted else "reindex"].append(row.id)
+            kept = row.embed_model in wanted and state.other is None
+            kinds["backfill" if kept else "reindex"].append(row.id)
     return [message for kind, ids in kinds.items() for message in messages.work(kind, ids)]
 
 
@@ -131,8 +143,8 @@ async def _inline(b: Bindings, state: State, work: list[messages.Message]) -> No
     for message in work:
         body: dict[str, Any] = message["body"]
         if body["kind"] == "verify":
-            await repairs.verify(b, body["ids"])
+            await repairs.verify(b, state, body["ids"])
         else:
             outcome = await rewrite.rewrite(b, state, body["ids"])
             if outcome.unseen:
-                await repairs.verify(b, sorted(outcome.unseen))
+                await repairs.verify(b, state, sorted(outcome.unseen))

@@ -10,7 +10,7 @@ from rag import retries
 from rag.bindings import Vectorize
 from rag.errors import Problem, dims_mismatch, invalid_value, unavailable, upstream
 from rag.jsonsafe import options, size
-from rag.settings import DELETE_IDS, FILTER_BYTES, GET_IDS, MAX_TOP_K, METRIC, TAG_PROPERTIES, UPSERT_MAX
+from rag.settings import DELETE_IDS, FILTER_BYTES, GET_IDS, MAX_TOP_K, TAG_PROPERTIES, UPSERT_MAX
 
 _CODE = re.compile(r"\bcode\s*[=:]?\s*(\d{4,5})\b")
 _WRONG_DIMS = 40006
@@ -19,7 +19,7 @@ _PERMANENT = frozenset(
     {3000, 3001, 3005, 40005, _WRONG_DIMS, 40007, 40008, 40009, 40016, 40023, 40025, 40026}
 )
 # Metrics of which a smaller number is a better match.
-_SMALLER_IS_BETTER = METRIC in ("euclidean", "dot-product")
+_SMALLER_IS_BETTER = frozenset({"euclidean", "dot-product"})
 
 
 @dataclass(frozen=True)
@@ -78,23 +78,20 @@ def clamp_top_k(wanted: int) -> int:
 
 
 async def query(
-    index: Vectorize, vector: list[float], top_k: int, any_of: Sequence[Mapping[str, Any]]
+    index: Vectorize, vector: list[float], top_k: int, any_of: Sequence[Mapping[str, Any]], metric: str
 ) -> list[Record]:
     """The best `top_k` that satisfy any of the filters, best first; one query per filter, side by side."""
     most = clamp_top_k(top_k)
     answers = await asyncio.gather(*(_query(index, vector, most, each) for each in any_of))
     best = {record.id: record for answer in answers for record in answer}
-    return sorted(best.values(), key=_rank)[:most]
+    falling = -1 if metric not in _SMALLER_IS_BETTER else 1
+    return sorted(best.values(), key=lambda record: (falling * record.score, record.id))[:most]
 
 
 async def _query(index: Vectorize, vector: list[float], most: int, where: Mapping[str, Any]) -> list[Record]:
     asked = options(topK=most, returnMetadata="all", returnValues=False, filter=dict(where) or None)
     answer = await _call(index.query, vector, asked)
     return [_record(match) for match in answer["matches"]]
-
-
-def _rank(record: Record) -> tuple[float, str]:
-    return (record.score if _SMALLER_IS_BETTER else -record.score, record.id)
 
 
 def _record(found: Mapping[str, Any]) -> Record:
