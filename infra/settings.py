@@ -1,7 +1,8 @@
 """What a stack is given besides its RagConfig: the account, and secrets."""
 
+import json
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import pulumi
 
@@ -33,7 +34,7 @@ class RagStackArgs:
     def from_pulumi(cls) -> Self:
         """The settings of the selected stack. Raises ConfigError naming each key at fault."""
         settings, cloudflare = pulumi.Config(), pulumi.Config("cloudflare")
-        raw, account, url = settings.get_object("rag"), settings.get("accountId"), settings.get("url")
+        raw, account, url = settings.get("rag"), settings.get("accountId"), settings.get("url")
         missing = [
             (key, message)
             for key, value, message in (
@@ -43,11 +44,9 @@ class RagStackArgs:
             )
             if not value
         ]
-        if missing or account is None:
+        if missing or raw is None or account is None:
             raise ConfigError(missing)
-        if not isinstance(raw, dict):
-            raise ConfigError([(CONFIG_KEY, f"must be a mapping of keys to values, not {raw!r}")])
-        config = RagConfig.from_pulumi(raw)
+        config = RagConfig.from_pulumi(_mapping(raw))
         return cls(
             project=pulumi.get_project(),
             stack=pulumi.get_stack(),
@@ -57,6 +56,17 @@ class RagStackArgs:
             secrets=_secrets(settings, config),
             url=url,
         )
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    """The object that Pulumi hands over as JSON."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if not isinstance(value, dict):
+        raise ConfigError([(CONFIG_KEY, f"must be a mapping of keys to values, not {value!r}")])
+    return value
 
 
 def _set_secret(key: str) -> str:
