@@ -1,5 +1,6 @@
 """The SQL of the Worker."""
 
+import ast
 import re
 
 import pytest
@@ -7,6 +8,10 @@ import pytest
 from infra import catalog
 from infra.bundle import migrations
 from infra.bundle.statements import STATEMENTS
+from infra.bundle.templates import own_modules
+from infra.config import RagConfig
+
+_SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s.+\sSET|DELETE\s+FROM|CREATE\s+TABLE)\b", re.S)
 
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
@@ -27,3 +32,20 @@ def test_looking_at_the_state_reads_indexes_and_not_all_documents() -> None:
     steps = [row[3] for row in plan if "documents" in row[3]]
     assert steps
     assert all(step.startswith("SEARCH documents USING") for step in steps), steps
+
+
+def test_nobody_writes_sql_in_the_worker() -> None:
+    found = {
+        each.name
+        for each in own_modules(RagConfig.from_pulumi({"name": "core"}))
+        if each.name.endswith(".py") and any(map(_SQL.search, _strings(each.content)))
+    }
+    assert found == {"rag/statements.py"}
+
+
+def _strings(source: bytes) -> list[str]:
+    """All literals of a module that are no docstrings."""
+    tree = ast.parse(source)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings)
+    return [node.value for node in texts if isinstance(node.value, str)]
