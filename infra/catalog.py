@@ -134,6 +134,10 @@ VECTORIZE_NAMESPACE_BYTES = Limit(64, "bytes", _VECTORIZE, "2026-11-30")
 VECTORIZE_UPLOAD_BYTES = Limit(100_000_000, "bytes", _VECTORIZE, "2026-11-30")
 VECTORIZE_LIST_COUNT = Limit(1000, "ids", f"{_DOCS}/vectorize/best-practices/list-vectors", "2025-08-25")
 
+# Per account, on Workers Paid and Free.
+VECTORIZE_INDEXES = Limit(50_000, "indexes", _VECTORIZE, "2026-11-30")
+VECTORIZE_INDEXES_FREE = Limit(100, "indexes", _VECTORIZE, "2026-11-30")
+
 _D1 = f"{_DOCS}/d1/platform/limits"
 
 D1_PARAMS = Limit(100, "bound parameters", _D1, "2026-11-30")
@@ -141,6 +145,8 @@ D1_SQL_BYTES = Limit(100_000, "bytes", _D1, "2026-11-30")
 D1_ROW_BYTES = Limit(2_000_000, "bytes", _D1, "2026-11-30")
 D1_COLUMNS = Limit(100, "columns", _D1, "2026-11-30")
 D1_LIKE_BYTES = Limit(50, "bytes", _D1, "2026-11-30")
+D1_DATABASES = Limit(50_000, "databases", _D1, "2026-11-30")
+D1_DATABASES_FREE = Limit(10, "databases", _D1, "2026-11-30")
 
 _QUEUES = f"{_DOCS}/queues/platform/limits"
 
@@ -152,6 +158,7 @@ QUEUE_RETRIES = Limit(100, "retries", _QUEUES, "2026-11-30")
 QUEUE_WAIT_SECONDS = Limit(60, "seconds", _QUEUES, "2026-11-30")
 # On Workers Free a message is kept for one day at most.
 QUEUE_RETENTION_DAYS = Limit(14, "days", _QUEUES, "2026-11-30")
+QUEUES_PER_ACCOUNT = Limit(10_000, "queues", _QUEUES, "2026-11-30")
 QUEUE_CONCURRENCY = Limit(250, "consumers", _QUEUES, "2026-11-30")
 
 _WORKERS = f"{_DOCS}/workers/platform/limits"

@@ -50,10 +50,15 @@ def free_database(client: "Cloudflare", account_id: str, inputs: Inputs) -> None
     """Delete an empty D1 database of the wanted name. Raises CfragError for one that holds tables."""
     name = inputs["name"]
     for found in _named(client.d1.database.list(account_id=account_id, name=name), "name", name):
-        (answer,) = client.d1.database.query(str(found.uuid), account_id=account_id, sql=_TABLES)
-        if answer.results:
+        if user_tables(client, account_id, str(found.uuid)):
             raise _taken("D1 database", name, "holds tables", f"{account_id}/{found.uuid}")
         client.d1.database.delete(str(found.uuid), account_id=account_id)
+
+
+def user_tables(client: "Cloudflare", account_id: str, database: str) -> list[str]:
+    """The tables that somebody has made in a database."""
+    (answer,) = client.d1.database.query(database, account_id=account_id, sql=_TABLES)
+    return [str(row["name"]) for row in answer.results or ()]  # type: ignore[index]
 
 
 def free_queue(client: "Cloudflare", account_id: str, inputs: Inputs) -> None:

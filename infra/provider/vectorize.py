@@ -34,8 +34,7 @@ class Index:
     @property
     def owner(self) -> str | None:
         """The stack that made it, `cfrag:<project>/<stack>`; None where something else did."""
-        match = _OWNER.fullmatch(self.description)
-        return match["owner"] if match else None
+        return owner_in(self.description)
 
     @property
     def generation(self) -> int | None:
@@ -50,6 +49,12 @@ class Mutation:
 
     id: str
     submitted: datetime
+
+
+def owner_in(description: str) -> str | None:
+    """Who made an index, by its description; None for one that says nothing of the kind."""
+    match = _OWNER.fullmatch(description)
+    return match["owner"] if match else None
 
 
 def description_of(owner: str, generation: int) -> str:
