@@ -5,8 +5,9 @@ import json
 from typing import NamedTuple
 
 from infra.catalog import EmbeddingModel
-from infra.config import Metric, RagConfig
+from infra.config import RagConfig
 from infra.naming import Names
+from infra.sections import Metric
 
 
 class Space(NamedTuple):

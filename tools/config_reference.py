@@ -20,7 +20,7 @@ PATH = Path(__file__).resolve().parents[1] / "docs/configuration.md"
 COMMAND = "python -m tools.config_reference"
 
 _INTRO = f"""\
-<!-- Written by `{COMMAND}` from infra/config.py, infra/settings.py and infra/catalog.py. -->
+<!-- Written by `{COMMAND}` from infra/{{config,sections,settings,catalog}}.py. -->
 # Configuration
 
 A stack is one object under `{CONFIG_KEY}` in its `Pulumi.<stack>.yaml`, and a few settings beside it \

@@ -10,9 +10,10 @@ import yaml
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from cfrag.pulumi_env import ROOT
-from infra.config import Model, RagConfig
+from infra.config import RagConfig
 from infra.errors import ConfigError
 from infra.naming import LABEL
+from infra.sections import Model
 from infra.validation import fault, nearest, problems
 
 TOKEN = "CLOUDFLARE_API_TOKEN"

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from infra.catalog import EMBEDDING_MODELS, VECTORIZE_DIMENSIONS
-from infra.config import MetadataIndex, RagConfig, fingerprint, matches
+from infra.config import MetadataIndex, RagConfig, fingerprint
 from infra.errors import ConfigError
+from infra.sections import matches
 
 QWEN = "@cf/qwen/qwen3-embedding-0.6b"
 
