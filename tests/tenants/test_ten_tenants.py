@@ -93,7 +93,7 @@ def test_what_one_tenant_stores_is_nowhere_else(town: Town, keys: dict[str, str]
     for name, door in doors.items():
         found = door.call("GET", "/v1/docs/note", door.secret).json()
         assert found["body"] == f"A note of {name}."
-        assert door.call("GET", "/v1/stats", door.secret).json()["documents"] == 1
+        assert door.call("GET", "/v1/stats", door.secret).json()["documents"]["total"] == 1
     indexes = town.cloudflare.client.vectorize.indexes
     for name in NAMES:
         about = indexes.info(f"rag-{name}-768-g1", account_id=town.cloudflare.account)
@@ -109,7 +109,7 @@ def test_every_tenant_has_a_secret_of_its_own_and_none_is_on_disk_in_clear(
     assert all(len(key) == 64 for key in keys.values())
     wanted = [value.encode() for value in (*keys.values(), town.cloudflare.token)]
     files = [path for path in town.home.rglob("*") if path.is_file() and "cache" not in path.parts]
-    assert len([path for path in files if path.name.startswith("Pulumi.t")]) == len(NAMES)
+    assert len([path for path in files if path.match("Pulumi.t*.yaml")]) == len(NAMES)
     for path in files:
         content = path.read_bytes()
         assert not [each for each in wanted if each in content], path
