@@ -10,10 +10,12 @@ from cfrag import (
     demo_cmd,
     dims_cmd,
     dlq_cmd,
+    doctor_cmd,
     keys_cmd,
     local_cmd,
     output,
     render_cmd,
+    rollback_cmd,
     smoke_cmd,
     tenants_cmd,
 )
@@ -44,6 +46,8 @@ app.add_typer(tenants_cmd.app, name="tenants")
 app.command("ingest")(data_cmds.ingest_command)
 app.command("search")(data_cmds.search_command)
 app.command("stats")(data_cmds.stats_command)
+app.command("doctor")(doctor_cmd.doctor_command)
+app.command("rollback")(rollback_cmd.rollback_command)
 app.command("smoke")(smoke_cmd.smoke_command)
 
 
