@@ -58,7 +58,7 @@ class RagConfig(Model):
     """Begins the names of all resources of the stack."""
     embedding: Embedding = Embedding()
     replacing: Replacing | None = None
-    metadata: dict[str, MetadataField] = Field(default_factory=dict)
+    metadata: dict[str, MetadataField] = Field(default={})
     """Typed fields of documents, by name."""
     tags: Tags = Tags()
     search: Search = Search()
