@@ -75,7 +75,7 @@ def read(account: StackAccount, config: RagConfig) -> Status:
         progress = (await data.progress(call, generation) if data else None) or Progress(0, 0)
         known = bool(data and data.spaces and data.spaces.find(generation))
         serving = data.serving if data else None
-        phase = _phase(config, known, serving, progress, len(owned))
+        phase = phase_of(config, known, serving, progress.missing, progress.failed, len(owned))
         return Status(
             phase,
             generation,
@@ -91,14 +91,16 @@ def read(account: StackAccount, config: RagConfig) -> Status:
     return account.ask(look)
 
 
-def _phase(config: RagConfig, known: bool, serving: int | None, progress: Any, indexes: int) -> Phase:
-    new = config.embedding.generation
+def phase_of(
+    config: RagConfig, known: bool, serving: int | None, missing: int, failed: tuple[str, ...], indexes: int
+) -> Phase:
+    """The step that a stack is at; `known` says that the Worker has begun with the config's space."""
     if config.replacing is None:
         return "ending" if indexes > 1 else "none"
     if not known:
         return "not deployed"
-    if serving == new:
-        return "complete" if progress.missing == 0 else "behind"
-    if progress.missing == 0:
+    if serving == config.embedding.generation:
+        return "behind" if missing else "complete"
+    if missing == 0:
         return "settling"
-    return "blocked" if progress.missing == len(progress.failed) else "re-embedding"
+    return "blocked" if missing == len(failed) else "re-embedding"

@@ -78,13 +78,13 @@ async def _unfinished(call: Call, data: Data, deployed: Wish, replaced: Space) -
     back = f"put {KEY}.replacing: {replacing_setting(replaced, deployed.strategy)} back"
     abort = f"or abort with {KEY}.embedding: {embedding_setting(replaced)}"
     progress = await data.progress(call, new.generation)
-    if deployed.strategy == "reindex" and progress and progress.failed:
-        reason = f"{documents(len(progress.failed))} can't be embedded by {new.model}: "
-        way_out = f"{back} and change or delete them, or let `cfrag dims finish --drop-failed` delete them"
-        return _refused(reason + _listed(progress.failed), f"{way_out}; {abort}", replaced)
     if deployed.strategy == "reindex" and progress and progress.missing:
         reason = f"{_some_of(progress)} missing in generation {new.generation}"
-        return _refused(reason, f"{back} and wait until `cfrag dims status` shows none; {abort}", replaced)
+        way_out = f"{back} and wait until `cfrag dims status` shows none"
+        if progress.failed:
+            reason += f"; {new.model} can't embed {_listed(progress.failed)}"
+            way_out = f"{back}, and change or delete these, or let `cfrag dims finish --drop-failed` do it"
+        return _refused(reason, f"{way_out}; {abort}", replaced)
     if data.serving != new.generation:
         reason = f"searches are still answered from generation {data.serving}"
         return _refused(reason, f"{back}, run `pulumi up` and finish a minute later; {abort}", replaced)

@@ -64,7 +64,7 @@ def test_any_other_change_is_refused_with_the_two_that_are_possible(
 def test_a_finish_is_refused_while_documents_are_missing(preview: Callable[[Values], str]) -> None:
     said = preview(wanted("cli"))
     assert "the replacement can't be finished" in said
-    assert f"1 document can't be embedded by {LARGE}: doc/02" in said
+    assert f"2 of 3 documents are missing in generation 2; {LARGE} can't embed doc/02" in said
     assert "cfrag dims finish --drop-failed" in said
 
 

@@ -50,7 +50,7 @@ async def test_a_finish_lists_what_the_new_model_never_takes_and_how_to_let_it_g
 ) -> None:
     under_way(cloudflare, "never", [IN_BOTH, *[FAILED] * 12])
     reason = (await finish(direct, "never"))["replacing"]
-    assert f"12 documents can't be embedded by {LARGE}: doc/01, doc/02" in reason
+    assert f"12 of 13 documents are missing in generation 2; {LARGE} can't embed doc/01, doc/02" in reason
     assert "doc/10 and 2 more" in reason
     assert "cfrag dims finish --drop-failed" in reason
 
