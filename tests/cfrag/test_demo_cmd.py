@@ -23,9 +23,9 @@ def test_a_second_demo_changes_nothing_and_embeds_nothing(deployed: Deployed) ->
     deployed.cloudflare.call("POST", "/__local/calls/reset")
     run = deployed.demo()
     assert run.returncode == 0, run.output
-    assert re.search(r"(\d+) documents: 0 indexed, \1 skipped, 0 failed", run.output)
-    assert re.search(r"\d+ unchanged", run.output)
-    assert not re.search(r"\d+ (created|updated|replaced|deleted)", run.output)
+    assert re.search(r"(\d+) documents: 0 indexed, \1 skipped, 0 failed", run.output), run.output
+    assert re.search(r"\d+ unchanged", run.output), run.output
+    assert not re.search(r"\d+ (created|updated|replaced|deleted)", run.output), run.output
     assert run.seconds < 30
     calls = deployed.cloudflare.call("GET", "/__local/calls")
     assert calls["ai"] == {"run": len(EXAMPLES)}, "only the searches may embed anything"
