@@ -1,0 +1,86 @@
+"""A reader who follows docs/deploy.md, against the Cloudflare on this machine."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from cfrag.pulumi_env import ROOT
+from tests.deployed import Deployed
+from tests.docs.project import copy_project, environment
+
+GUIDE = (ROOT / "docs/deploy.md").read_text()
+_BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[str]:
+    """What the guide tells a reader to run, block by block."""
+    return _BLOCK.findall(GUIDE)
+
+
+@contextmanager
+def destroyed_after(project: Path, shell: dict[str, str]) -> Iterator[None]:
+    """The guide's own last step, whatever came before it."""
+    try:
+        yield
+    finally:
+        allow = ["config", "set", "--path", "cf-rag:rag.allowDataLoss", "true"]
+        for arguments in (allow, ["up", "--yes", "--skip-preview"], ["destroy", "--yes", "--skip-preview"]):
+            subprocess.run(
+                ["pulumi", *arguments, "--stack", "prod", "--non-interactive"],
+                cwd=project,
+                env=shell,
+                capture_output=True,
+                check=True,
+            )
+
+
+def test_the_guides_commands_lead_from_nothing_to_a_service_that_passes_its_smoke_test(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    project = copy_project(tmp_path / "project")
+    (tmp_path / "state").mkdir()
+    shell = environment(project, deployed) | {
+        "PULUMI_BACKEND_URL": (tmp_path / "state").as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "a passphrase for the test",
+    }
+    script = "set -euxo pipefail\n" + "\n".join(commands())
+    with destroyed_after(project, shell):
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=project,
+            env=shell,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        assert done.stdout.count("it is gone") == 2, "both smoke tests"
+        assert "cf-rag-prod-worker runs version 1" in done.stdout
+    left = deployed.cloudflare.call("GET", "/__local/status")
+    assert not [each for each in left["workers"] + left["indexes"] if each["name"].startswith("cf-rag-prod")]
+
+
+def test_the_environments_differ_only_where_the_guide_says() -> None:
+    configs = {
+        stack: yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text())["config"]["cf-rag:rag"]
+        for stack in ("dev", "staging", "prod")
+    }
+    section = GUIDE.partition("## The environments")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\w+)(?:\.\w+)*`", section)) - {"local"}
+    keys = {key for config in configs.values() for key in config}
+    differing = {key for key in keys if len({str(config.get(key)) for config in configs.values()}) > 1}
+    assert differing == named & keys
+    assert not configs["prod"].get("allowDataLoss")
+    assert not configs["prod"].get("docsPublic")
+
+
+def test_every_file_that_the_guide_links_to_is_there() -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", GUIDE)
+    assert links
+    assert not [link for link in links if not (ROOT / "docs" / link).exists()]
