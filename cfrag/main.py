@@ -14,6 +14,7 @@ from cfrag import (
     keys_cmd,
     local_cmd,
     output,
+    preview_cmd,
     render_cmd,
     rollback_cmd,
     smoke_cmd,
@@ -47,6 +48,7 @@ app.command("ingest")(data_cmds.ingest_command)
 app.command("search")(data_cmds.search_command)
 app.command("stats")(data_cmds.stats_command)
 app.command("doctor")(doctor_cmd.doctor_command)
+app.command("preview")(preview_cmd.preview_command)
 app.command("rollback")(rollback_cmd.rollback_command)
 app.command("smoke")(smoke_cmd.smoke_command)
 
