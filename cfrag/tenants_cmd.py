@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from cfrag.pulumi_env import pulumi_env
 from cfrag.tenants import file, pace
 from cfrag.tenants.file import Tenants
 from infra.bundle import store
+from infra.catalog import API_CALLS_PER_5_MIN
 
 # The Automation API takes 0.3 s to import, which no other command should pay: see the functions below.
 
@@ -29,7 +30,12 @@ Only = Annotated[
 Parallel = Annotated[int, typer.Option("--parallel", "-p", min=1, help="How many stacks at a time.")]
 Calls = Annotated[
     int,
-    typer.Option("--calls-per-5-min", min=1, help="API calls that this run may make of an account's 1,200."),
+    typer.Option(
+        "--calls-per-5-min",
+        min=1,
+        max=API_CALLS_PER_5_MIN.value,
+        help="API calls that this run may make of an account's 1,200.",
+    ),
 ]
 Local = Annotated[bool, typer.Option("--local", help="On the Cloudflare that runs on this machine.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON report to standard output.")]
@@ -114,7 +120,7 @@ def status_command(
 
     tenants = _load(path, local)
     names = [each.name for each in tenants.only(only or [])]
-    with _operations(tenants, names, 1, pace.CALLS) as operations:
+    with _operations(tenants, [], 1, pace.CALLS) as operations:
         rows = status(operations, names, unlisted=not only)
     if as_json:
         output.print_json({"tenants": rows})
@@ -141,7 +147,7 @@ def run_command(
 
     tenants = _load(path, local)
     chosen = tenants.only(only or [])
-    with _operations(tenants, [each.name for each in chosen], parallel, pace.CALLS) as operations:
+    with _operations(tenants, [], parallel, pace.CALLS) as operations:
         report = run(operations, chosen, command)
     _end(report, as_json)
 
@@ -171,14 +177,15 @@ def _load(path: Path, local: bool) -> Tenants:
 
 @contextmanager
 def _operations(tenants: Tenants, names: list[str], parallel: int, calls: int) -> Iterator[Any]:
-    from cfrag.tenants.fleet import Fleet
+    """What a command works with; without names, nothing is shown while it goes on."""
+    from cfrag.tenants.fleet import Fleet, View
     from cfrag.tenants.journal import Journal
     from cfrag.tenants.operations import Operations
     from cfrag.tenants.stacks import Stacks
     from cfrag.tenants.view import shown
 
     stacks = Stacks(store.home() / "tenants", secrets_provider=tenants.secrets_provider)
-    with shown(names) as view:
+    with shown(names) if names else nullcontext(View()) as view:
         yield Operations(
             tenants,
             stacks,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from cfrag.pulumi_env import ROOT
+from cfrag.pulumi_env import ROOT, STACK
 from infra.config import RagConfig
 from infra.errors import ConfigError
 from infra.naming import LABEL
@@ -136,6 +136,11 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, root: Path = R
     return Tenants(path, tuple(tenants), file.secrets_provider)
 
 
+def is_projects_own(name: str, root: Path = ROOT) -> bool:
+    """Whether a stack is one of the project's environments, such as `prod`, and no tenant's."""
+    return name == STACK or (root / f"Pulumi.{name}.yaml").exists()
+
+
 def _in_file(path: Path, faults: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(f"{path.name}: {key.lstrip('.') or 'the file'}", message) for key, message in faults]
 
@@ -144,8 +149,8 @@ def _tenant(
     name: str, entry: TenantEntry, file: TenantsFile, environment: Mapping[str, str], root: Path
 ) -> Tenant:
     key = f"tenants.{name}"
-    if (root / f"Pulumi.{name}.yaml").exists():
-        raise ConfigError([(key, f"is a stack of this project already (Pulumi.{name}.yaml); choose another")])
+    if is_projects_own(name, root):
+        raise ConfigError([(key, "is a stack of this project, which no tenant can be; choose another name")])
     raw = merged(file.defaults.config, entry.config)
     try:
         config = RagConfig.from_pulumi(raw, "config")

@@ -110,6 +110,8 @@ class Fleet:
                 self.view.progress(task.tenant, "waits: the account's API calls are used up")
             except CfragError as error:
                 return _failed(task, error, begun)
+            except Exception as error:  # noqa: BLE001 - what is broken for one tenant stops no other
+                return _failed(task, CfragError(f"{type(error).__name__}: {error}"), begun)
         raise AssertionError("the last attempt returns")
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import httpx
 
+from cfrag.errors import InputError
 from cfrag.plugins import folder_digest
 from cfrag.tenants.events import Progress
-from cfrag.tenants.file import Tenant, Tenants
+from cfrag.tenants.file import Tenant, Tenants, is_projects_own
 from cfrag.tenants.fleet import Fleet, Task, status_of
 from cfrag.tenants.journal import Entry, Journal
 from cfrag.tenants.report import Outcome, Report
@@ -92,6 +93,9 @@ class Operations:
     def destroy(self, names: Sequence[str]) -> Report:
         """Remove the stacks of tenants, which may have left the file already."""
         known = {tenant.name: tenant for tenant in self.tenants.all}
+        for name in names:
+            if is_projects_own(name, self.stacks.root):
+                raise InputError(f"{name} is a stack of the project, not a tenant: pulumi destroy -s {name}")
         somebody = self.tenants.all[0]
         with self.journal.held():
             tasks = [

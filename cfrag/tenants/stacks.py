@@ -90,7 +90,7 @@ class Stacks:
         self.renderings = Renderings() if renderings is None else renderings
         self._environment = dict(environment or {})
         self._secrets_provider = secrets_provider
-        self._command = pulumi_command()
+        self.command = pulumi_command()
         self.folder = folder / _digest(self._backend())
         self._write_project()
 
@@ -106,14 +106,14 @@ class Stacks:
         except automation.CommandError as error:
             raise Unreachable(f"the stacks can't be listed: {_last_line(error)}") from None
 
-    def workspace(self, environment: Mapping[str, str], *, plain: bool = False) -> _Workspace:
-        """A workspace on the project; `plain` where no program is run."""
+    def workspace(self, environment: Mapping[str, str], folder: Path | None = None) -> _Workspace:
+        """A workspace on the project, or on another `folder` with one."""
         return _Workspace(
-            work_dir=str(self.folder if hasattr(self, "folder") else self.root),
-            program=None if plain else self._program,
+            work_dir=str(folder or self.folder),
+            program=self._program,
             env_vars=self._environment | dict(environment),
             secrets_provider=self._secrets_provider,
-            pulumi_command=self._command,
+            pulumi_command=self.command,
         )
 
     def environment(self) -> dict[str, str]:
@@ -126,7 +126,7 @@ class Stacks:
 
     def _backend(self) -> str:
         try:
-            return self.workspace({}, plain=True).who_am_i().url or ""
+            return self.workspace({}, self.root).who_am_i().url or ""
         except automation.CommandError as error:
             raise Unreachable(f"Pulumi has no backend: {_last_line(error)}") from None
 
@@ -214,30 +214,32 @@ class TenantStack:
     # settings: the config and, encrypted, the secrets
 
     def _configure(self, tenant: Tenant, *, create: bool = True) -> None:
-        if not self._settings.exists():
-            self._make_or_restore(create=create)
+        made = not self._settings.exists() and self._make_or_restore(create=create)
         settings = yaml.safe_load(self._settings.read_text()) or {}
         config = settings.setdefault("config", {})
         config |= {CONFIG_KEY: dict(tenant.raw), ACCOUNT_ID: tenant.account.id}
         _write_private(self._settings, yaml.safe_dump(settings, sort_keys=False))
         if SECRET not in config:
             # 32 random bytes, made once, handed over on a pipe: no disk and no process list sees them.
-            self._set_secret(SECRET, self._kept_secret() or secrets.token_hex(32))
+            kept = None if made else self._kept_secret()
+            self._set_secret(SECRET, kept or secrets.token_hex(32))
         token = self._workspace.env_vars[TOKEN]
         if API_TOKEN not in config or not self._is_marked(token):
             self._set_secret(API_TOKEN, token)
             _write_private(self._token_mark, _digest(token))
 
-    def _make_or_restore(self, *, create: bool) -> None:
+    def _make_or_restore(self, *, create: bool) -> bool:
+        """Whether the stack has been made just now."""
         if create:
             try:
                 self._workspace.create_stack(self.name)
-                return
+                return True
             except automation.StackAlreadyExistsError:
                 pass
             except automation.CommandError as error:
                 raise StackFailed(_last_line(error)) from None
         self._restore_settings()
+        return False
 
     def _restore_settings(self) -> None:
         """The settings file of a stack that was made elsewhere: its state knows how to decrypt."""
@@ -274,7 +276,7 @@ class TenantStack:
     def _cli(self, *arguments: str, stdin: str = "") -> str:
         """For what the Automation API can't do: it takes secrets as arguments only, which others can see."""
         done = subprocess.run(
-            [self._stacks._command.command, *arguments, "--non-interactive"],
+            [self._stacks.command.command, *arguments, "--non-interactive"],
             cwd=self._stacks.folder,
             env=os.environ | dict(self._workspace.env_vars),
             input=stdin,

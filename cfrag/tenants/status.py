@@ -5,6 +5,7 @@ from typing import Any
 
 from pulumi.automation import StackSummary
 
+from cfrag.tenants.file import is_projects_own
 from cfrag.tenants.operations import Operations
 
 
@@ -13,17 +14,12 @@ def status(operations: Operations, names: Sequence[str], *, unlisted: bool) -> l
     existing = operations.stacks.existing()
     rows = [_row(operations, name, existing.get(name)) for name in names]
     if unlisted:
-        listed = {tenant.name for tenant in operations.tenants.all}
-        left = [name for name in existing if name not in listed and not _is_environment(operations, name)]
+        listed, root = {tenant.name for tenant in operations.tenants.all}, operations.stacks.root
+        left = [name for name in existing if name not in listed and not is_projects_own(name, root)]
         rows += [
             _row(operations, name, existing[name]) | {"state": "not in the file"} for name in sorted(left)
         ]
     return rows
-
-
-def _is_environment(operations: Operations, name: str) -> bool:
-    """Whether a stack is the project's own, such as `prod`."""
-    return (operations.stacks.root / f"Pulumi.{name}.yaml").exists()
 
 
 def _row(operations: Operations, name: str, stack: StackSummary | None) -> dict[str, Any]:

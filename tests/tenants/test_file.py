@@ -87,7 +87,7 @@ def test_lists_replace_and_what_is_merged_into_stays_as_it_was() -> None:
         ),
         (
             "defaults: {config: {name: rag}}\ntenants: {prod: {}}",
-            "tenants.yaml: tenants.prod: is a stack of this project already",
+            "tenants.yaml: tenants.prod: is a stack of this project, which no tenant can be",
         ),
         (
             "tenants: {b-c: {config: {name: a}}, c: {config: {name: a-b}}}",

@@ -116,3 +116,12 @@ def test_a_run_in_a_word() -> None:
     assert status_of({"same": 19}) == "unchanged"
     assert status_of({"same": 17, "create": 2}) == "changed"
     assert status_of({"same": 16, "replace": 2, "update": 1}) == "changed"
+
+
+def test_a_bug_that_one_tenant_meets_is_its_failure() -> None:
+    def act() -> None:
+        raise KeyError("bindings")
+
+    outcomes = Fleet(1, View()).run([task("a", act), task("b")])
+    assert statuses(outcomes) == {"a": "failed", "b": "created"}
+    assert outcomes[0].error == "KeyError: 'bindings'"
