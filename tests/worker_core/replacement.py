@@ -109,6 +109,9 @@ class Replacement:
         assert found is not None
         return found
 
+    def under_way(self) -> bool:
+        return self.spaces.other is not None
+
     def contents(self, index: str) -> dict[str, str]:
         """What an index holds, document by document."""
         name = index

@@ -70,7 +70,7 @@ async def test_from_the_first_step_to_the_last_every_answer_is_right(
     await probe(new)
     stats = await new.stats()
     assert (stats.state, stats.generation, stats.replacing) == ("ok", 4, None)
-    assert stack.spaces.other is None
+    assert not stack.under_way()
     platform.vectorize.delete("g3")
     await probe(new)
     assert await new.ingest(TEXTS) == {"skipped"}
@@ -296,7 +296,7 @@ async def test_a_replaced_version_that_is_still_running_can_not_disturb_the_fini
     await stale.stats()
     new = stack.new()
     await new.stats()
-    assert stack.spaces.other is None
+    assert not stack.under_way()
     await stale.ingest({"d1": "Written in flight.", "late": "Also in flight."})
     await _delete(stale, "d2")
     platform.vectorize.delete("g3")

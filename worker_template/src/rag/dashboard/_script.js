@@ -55,8 +55,10 @@ function showStats(stats) {
   if (stats.progress) {
     byId("progress").max = Math.max(stats.progress.total, 1);
     byId("progress").value = stats.progress.done;
+    const into = stats.replacing ? "Copying into generation " + stats.replacing.generation : "Re-indexing";
+    const failed = stats.progress.failed ? ", " + stats.progress.failed + " that the model never takes" : "";
     byId("progress-text").textContent =
-      "Re-indexing: " + stats.progress.done + " of " + stats.progress.total + " documents";
+      into + ": " + stats.progress.done + " of " + stats.progress.total + " documents" + failed;
   }
 }
 
