@@ -105,7 +105,7 @@ class Rollback:
                 account_id=self._account.id,
                 strategy="percentage",
                 versions=[{"percentage": 100, "version_id": target.id}],
-                annotations={"workers/message": f"cfrag rollback from version {self.current.number}"},
+                annotations={"workers_message": f"cfrag rollback from version {self.current.number}"},
             )
 
         return str(self._account.call(f"deploy {target} of {self.worker}", create).id)
