@@ -11,6 +11,7 @@ from cfrag import (
     dims_cmd,
     dlq_cmd,
     doctor_cmd,
+    graft_cmd,
     keys_cmd,
     local_cmd,
     output,
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo_cmd.demo_command)
 app.command("render")(render_cmd.render_command)
+app.command("graft")(graft_cmd.graft_command)
 app.add_typer(local_cmd.app, name="local")
 app.add_typer(keys_cmd.app, name="keys")
 app.add_typer(dlq_cmd.app, name="dlq")

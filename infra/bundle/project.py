@@ -90,10 +90,11 @@ def _project_files(config: RagConfig, stack: str, bundle: Bundle) -> dict[str, b
     migrations = {
         f"migrations/{path.name}": path.read_bytes() for path in (ROOT / "migrations").glob("*.sql")
     }
-    return {"wrangler.jsonc": _wrangler(config, stack, bundle), **copied, **migrations}
+    return {"wrangler.jsonc": wrangler_file(config, stack, bundle), **copied, **migrations}
 
 
-def _wrangler(config: RagConfig, stack: str, bundle: Bundle) -> bytes:
+def wrangler_file(config: RagConfig, stack: str, bundle: Bundle) -> bytes:
+    """`wrangler.jsonc` of a stack: what its Worker is bound to, and its settings."""
     names = config.names(stack)
     indexes = {space.binding: space.name for space in wiring.spaces(config, names) if space.binding}
     return render_file(

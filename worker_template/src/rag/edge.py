@@ -114,7 +114,8 @@ class _Exchange:
 
     def _methods(self) -> set[str]:
         """Methods of every route with this path: the framework names those of the first."""
-        matching = [route for route in self._routes if route.path_regex.match(self.scope["path"])]
+        path = self.scope["path"].removeprefix(self.scope.get("root_path", ""))
+        matching = [route for route in self._routes if route.path_regex.match(path)]
         return {method for route in matching for method in route.methods or ()}
 
     def log(self) -> None:

@@ -26,10 +26,17 @@ async def get_health() -> Response:
 @routes.get("/openapi.json", dependencies=_DESCRIPTION, include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """The OpenAPI description."""
-    return JSONResponse(request.app.openapi())
+    return JSONResponse(_description(request))
 
 
 @routes.get("/docs", dependencies=_DESCRIPTION, include_in_schema=False)
 async def docs(request: Request) -> Response:
     """The same description as a page that loads nothing."""
-    return HTMLResponse(render(request.app.openapi()), headers={"Content-Security-Policy": POLICY})
+    return HTMLResponse(render(_description(request)), headers={"Content-Security-Policy": POLICY})
+
+
+def _description(request: Request) -> dict[str, Any]:
+    """The description, with the path below which another Worker has mounted this one."""
+    mounted = request.scope.get("root_path", "")
+    servers = {"servers": [{"url": mounted}]} if mounted else {}
+    return {**request.app.openapi(), **servers}

@@ -1,0 +1,1 @@
+"""The retrieval service added to a Python Worker that exists already."""
