@@ -79,6 +79,13 @@ class Stand:
 
     def kill_cfrag_after(self, words: str, *arguments: str) -> None:
         """Start a `cfrag` command and SIGKILL it, with all that it started, when `words` are printed."""
+        self._end_after(signal.SIGKILL, words, *arguments)
+
+    def interrupt_cfrag_after(self, words: str, *arguments: str) -> str:
+        """As a person's Ctrl-C some time after `words`; all that was printed."""
+        return self._end_after(signal.SIGINT, words, *arguments)
+
+    def _end_after(self, number: int, words: str, *arguments: str) -> str:
         process = subprocess.Popen(
             [sys.executable, "-m", "cfrag", *arguments],
             cwd=ROOT,
@@ -95,10 +102,15 @@ class Stand:
             printed += line
             if words in line:
                 break
-        os.killpg(process.pid, signal.SIGKILL)
+        if number == signal.SIGINT:
+            time.sleep(2)
+        os.killpg(process.pid, number)
+        if number == signal.SIGINT:
+            printed += process.stdout.read()
         process.stdout.close()
         process.wait(30)
         assert words in printed, printed
+        return printed
 
     def _environment(self) -> dict[str, str]:
         return environment_of(self.stack.home) | {"PULUMI_COLOR": "never", "NO_COLOR": "1"}
@@ -153,6 +165,13 @@ class Stand:
         """As if the replacement had begun long ago: every isolate knows of both spaces by now."""
         sql = "UPDATE meta SET value = json_set(value, '$.other.began', 0) WHERE key = 'space'"
         self.cloudflare.sql(self.database, sql)
+
+    def takes_over(self) -> bool:
+        """Whether searches are answered from the space that takes over."""
+        self.age()
+        sql = "SELECT value FROM meta WHERE key = 'space'"
+        serving = json.loads(self.cloudflare.sql(self.database, sql)[0]["value"])["generation"]
+        return bool(serving == self.rag["embedding"]["generation"])
 
     def vectors(self, index: str) -> dict[str, Json]:
         """Everything in an index, by id, values too."""
