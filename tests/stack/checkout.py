@@ -19,7 +19,7 @@ from tests.provider.support import LocalCloudflare
 
 SECRET = "the-internal-secret-of-the-test-0123456789"
 RAG = {
-    "name": "docs",
+    "name": "team-docs",
     "metadata": {"chapter": {"type": "string"}, "words": {"type": "number"}},
     "docsPublic": True,
 }

@@ -81,7 +81,7 @@ def test_a_state_export_holds_no_secret_no_path_and_no_code(
     stack: Checkout, cloudflare: LocalCloudflare
 ) -> None:
     exported = json.dumps(stack.state(), indent=1)
-    assert "docs-life-worker" in exported
+    assert "team-docs-life-worker" in exported
     for secret in (SECRET, cloudflare.token, "test-passphrase"):
         assert secret not in exported
     for path in (stack.folder, ROOT):
@@ -120,11 +120,11 @@ def test_a_preview_names_the_modules_that_change(stack: Checkout) -> None:
 
 
 def test_destroy_is_refused_before_anything_is_touched(stack: Checkout, cloudflare: LocalCloudflare) -> None:
-    before = deployed(cloudflare, "docs-life")
+    before = deployed(cloudflare, "team-docs-life")
     assert "protect" in stack.run("destroy", "--yes", fails=True)
-    assert deployed(cloudflare, "docs-life") == before
+    assert deployed(cloudflare, "team-docs-life") == before
     assert "allowDataLoss" in stack.run("destroy", "--yes", "--skip-preview", fails=True)
-    assert deployed(cloudflare, "docs-life") == before
+    assert deployed(cloudflare, "team-docs-life") == before
     assert stack.service().search("anonymous functions")[0] == "lambda/1"
     stack.preview("--expect-no-changes")
 
@@ -132,37 +132,73 @@ def test_destroy_is_refused_before_anything_is_touched(stack: Checkout, cloudfla
 BGE_M3 = "@cf/baai/bge-m3"
 
 
-@pytest.mark.parametrize(
-    ("embedding", "names"),
-    [
-        ({"model": BGE_M3}, ["768", "1024"]),
-        ({"metric": "euclidean"}, ["cosine", "euclidean"]),
-        ({"generation": 2}, ["generation"]),
-    ],
-    ids=["dims", "metric", "generation"],
-)
-def test_an_unasked_change_of_the_space_is_refused_at_preview(
-    stack: Checkout, embedding: dict[str, Any], names: list[str]
-) -> None:
-    stack.configure({**RAG, "embedding": embedding})
+def test_an_unasked_change_of_dims_is_refused_at_preview(stack: Checkout) -> None:
+    stack.configure({**RAG, "embedding": {"model": BGE_M3}})
     said = stack.preview(fails=True)
     stack.configure(RAG)
-    assert "replacing" in said
-    assert "2 vectors" in said
-    for name in names:
-        assert name in said
+    for words in ("768", "1024", "2 vectors", "cf-rag:rag.replacing"):
+        assert words in said
 
 
-@pytest.mark.parametrize("flags", [(), ("--target", "index-g1"), ("--target", "version")], ids=str)
-def test_an_unasked_change_of_dims_is_refused_without_a_preview_and_on_targets(
+@pytest.mark.parametrize("flags", [(), ("--target", "version")], ids=["plain", "target"])
+def test_an_unasked_change_of_dims_is_refused_without_a_preview(
     stack: Checkout, cloudflare: LocalCloudflare, flags: tuple[str, ...]
 ) -> None:
-    before = deployed(cloudflare, "docs-life")
+    before = deployed(cloudflare, "team-docs-life")
     targets = [stack.urn(each) if each != "--target" else each for each in flags]
     stack.configure({**RAG, "embedding": {"model": BGE_M3}})
     stack.up(*targets, fails=True)
     stack.configure(RAG)
-    assert deployed(cloudflare, "docs-life") == before
+    assert deployed(cloudflare, "team-docs-life") == before
+    assert stack.service().search("anonymous functions")[0] == "lambda/1"
+
+
+def test_a_fault_in_the_config_is_one_message_with_its_key(stack: Checkout) -> None:
+    stack.configure({**RAG, "serch": {}})
+    said = stack.preview(fails=True)
+    stack.configure(RAG)
+    assert "cf-rag:rag.serch: unknown key; did you mean search?" in said
+    assert "unhandled exception" not in said
+
+
+def test_a_renamed_stack_may_not_leave_its_data_behind(stack: Checkout, cloudflare: LocalCloudflare) -> None:
+    before = deployed(cloudflare, "team-docs")
+    stack.run("stack", "rename", "renamed")
+    try:
+        stack.stack = "renamed"
+        stack.configure({**RAG, "embedding": {"model": BGE_M3}})
+        stack.up(fails=True)
+        stack.configure(RAG)
+        said = stack.up(fails=True)
+    finally:
+        stack.run("stack", "rename", "life", "--stack", "renamed")
+        stack.stack = "life"
+    assert "team-docs-life" in said
+    assert deployed(cloudflare, "team-docs") == before
+    stack.preview("--expect-no-changes")
+
+
+def test_a_lost_state_is_no_way_around_the_gate(
+    stack: Checkout, new_checkout: NewCheckout, cloudflare: LocalCloudflare
+) -> None:
+    before = deployed(cloudflare, "team-docs")
+    amnesiac = new_checkout("life", {**RAG, "embedding": {"model": BGE_M3}})
+    for said in (amnesiac.preview(fails=True), amnesiac.up(fails=True)):
+        assert "768" in said
+        assert "1024" in said
+    assert deployed(cloudflare, "team-docs") == before
+    assert stack.service().search("anonymous functions")[0] == "lambda/1"
+
+
+def test_another_stack_with_the_same_names_is_refused(
+    stack: Checkout, new_checkout: NewCheckout, cloudflare: LocalCloudflare
+) -> None:
+    """ "team-docs" + "life" and "team" + "docs-life" name the same resources."""
+    before = deployed(cloudflare, "team-docs")
+    said = new_checkout("docs-life", {**RAG, "name": "team"}).up(fails=True)
+    assert "team-docs-life-768-g1" in said
+    assert "cf-rag/life" in said
+    assert deployed(cloudflare, "team-docs") == before
     assert stack.service().search("anonymous functions")[0] == "lambda/1"
 
 
@@ -172,5 +208,10 @@ def test_data_goes_only_when_it_is_said_then_deployed_then_destroyed(
     stack.configure({**RAG, "allowDataLoss": True})
     stack.up()
     stack.run("destroy", "--yes", "--skip-preview")
-    assert deployed(cloudflare, "docs-life") == {"indexes": [], "databases": [], "queues": [], "workers": []}
+    assert deployed(cloudflare, "team-docs-life") == {
+        "indexes": [],
+        "databases": [],
+        "queues": [],
+        "workers": [],
+    }
     assert stack.resources() == {}
