@@ -68,7 +68,7 @@ def test_a_resumed_run_that_is_killed_is_resumed_again(town: Town) -> None:
     assert states == dict.fromkeys(NAMES, "deployed") | {UNLUCKY: states[UNLUCKY]}
     assert states[UNLUCKY] in ("up interrupted", "in progress")
     report = town.tenants("up")
-    assert town.status_of(report) == dict.fromkeys(NAMES, "done before") | {UNLUCKY: "created"}
+    assert town.status_of(report) == dict.fromkeys(NAMES, "done before") | {UNLUCKY: "changed"}
     assert len(town.holds()["workers"]) == 10
 
 
