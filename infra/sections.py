@@ -70,6 +70,8 @@ class Embedding(Model):
     """Counts the vector spaces of the stack; raise it by one for a new index."""
     metric: Metric = "cosine"
     """How vectors are compared; fixed for the life of an index."""
+    auto_reindex: bool = True
+    """Whether another model of equal dimensions embeds all documents again; else they keep theirs."""
 
     @field_validator("generation")
     @classmethod

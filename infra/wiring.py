@@ -48,7 +48,7 @@ def spaces(config: RagConfig, names: Names) -> list[Space]:
 def variables(config: RagConfig) -> dict[str, str]:
     """The Worker's plain variables: the wanted space, and while `replacing` the one it takes over from."""
     wanted = {
-        "AUTO_REINDEX_ON_MODEL_CHANGE": "true",
+        "AUTO_REINDEX_ON_MODEL_CHANGE": "true" if config.embedding.auto_reindex else "false",
         "EMBED_DIMS": str(config.model.dims),
         "EMBED_GENERATION": str(config.embedding.generation),
         "EMBED_MODEL": config.model.name,

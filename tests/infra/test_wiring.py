@@ -47,6 +47,11 @@ def test_the_variables_say_the_wanted_space() -> None:
     }
 
 
+def test_documents_may_be_told_to_keep_their_model() -> None:
+    kept = config(embedding={"autoReindex": False})
+    assert wiring.variables(kept)["AUTO_REINDEX_ON_MODEL_CHANGE"] == "false"
+
+
 @pytest.mark.parametrize("strategy", ["reindex", "discard"])
 def test_while_replacing_the_variables_say_the_other_space_too(strategy: str) -> None:
     found = wiring.variables(replacing(strategy))

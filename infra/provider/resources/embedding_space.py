@@ -184,8 +184,9 @@ async def _announce(call: Call, new: SpaceInputs, deployed: Wish, wanted: Wish) 
     elif old.model not in (None, new.model):
         count = await _documents(call, new)
         await call.warn(
-            f"{old.model} -> {new.model}: {count} will be embedded again, in place, in index {new.index}; "
-            "until that is done, searches compare vectors of both models. Where that is not acceptable, use "
+            f"{old.model} -> {new.model}: {count} will be embedded again, in place, in index {new.index}, "
+            f"or stay as they are with {KEY}.embedding.autoReindex: false; until that is "
+            "done, searches compare vectors of both models. Where that is not acceptable, use "
             f"the next embedding.generation and replacing: {replacing_setting(old, 'reindex')}"
         )
 

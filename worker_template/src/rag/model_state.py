@@ -221,7 +221,8 @@ def _stay(model: Model, here: Space) -> str:
     """Equal dims, another model, and nobody wants documents to be embedded again by themselves."""
     advice = (
         f"documents stay with {here.model.name}, though this Worker is configured for {model.name}: set "
-        "AUTO_REINDEX_ON_MODEL_CHANGE to true to embed all of them again, or the model back"
+        "AUTO_REINDEX_ON_MODEL_CHANGE (embedding.autoReindex in the config) to true to embed all of them "
+        "again, or the model back"
     )
     log("warn", "the embedding model has changed, and AUTO_REINDEX_ON_MODEL_CHANGE is off", advice=advice)
     return advice
