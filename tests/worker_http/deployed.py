@@ -54,10 +54,10 @@ class Deployment:
         self.server = server
         self.name = name
         self.index = f"{name}-index"
-        self.bundle = bundle = render(config, home=store.home())
-        database = self._create("/d1/database", {"name": f"{name}-db"})["uuid"]
+        self.config = config
+        self.database = self._create("/d1/database", {"name": f"{name}-db"})["uuid"]
         for migration in sorted((ROOT / "migrations").glob("*.sql")):
-            self._create(f"/d1/database/{database}/query", {"sql": migration.read_text()})
+            self.rows(migration.read_text())
         space = {"dimensions": config.model.dims, "metric": config.embedding.metric}
         self._create("/vectorize/v2/indexes", {"name": self.index, "config": space})
         for index in config.metadata_indexes():
@@ -66,7 +66,7 @@ class Deployment:
         self._queues = {
             each: self._create("/queues", {"queue_name": f"{name}-{each}"}) for each in ("in", "dlq")
         }
-        self.url = self._deploy(bundle, config, database)
+        self.url = self.deploy(name, config)
         self._consume()
 
     def _create(self, path: str, body: Json) -> Any:
@@ -74,20 +74,36 @@ class Deployment:
         assert answer.status_code < 300, answer.text
         return answer.json()["result"]
 
-    def _deploy(self, bundle: Bundle, config: RagConfig, database: str) -> str:
-        worker = self.server.worker(self.name)
+    def rows(self, sql: str, *params: str) -> list[Json]:
+        """What D1 answers, without the Worker."""
+        results = self._create(f"/d1/database/{self.database}/query", {"sql": sql, "params": list(params)})
+        rows: list[Json] = results[0]["results"]
+        return rows
+
+    def vectors(self, *ids: str) -> list[Json]:
+        """What Vectorize holds, without the Worker."""
+        found: list[Json] = self._create(f"/vectorize/v2/indexes/{self.index}/get_by_ids", {"ids": ids})
+        return found
+
+    def deploy(self, name: str, config: RagConfig, **variables: str) -> str:
+        """The address of a Worker with a config and variables of its own, on the data of this one."""
         bindings: list[Json] = [
             {"type": "ai", "name": "AI"},
-            {"type": "d1", "name": "DB", "id": database},
+            {"type": "d1", "name": "DB", "id": self.database},
             {"type": "vectorize", "name": "VECTORIZE", "index_name": self.index},
             {"type": "queue", "name": "RAG_INGEST_QUEUE", "queue_name": f"{self.name}-in"},
             {"type": "queue", "name": "RAG_DLQ", "queue_name": f"{self.name}-dlq"},
             {"type": "secret_text", "name": "INTERNAL_API_SECRET", "text": SECRET},
-            {"type": "plain_text", "name": "EMBED_MODEL", "text": config.model.name},
-            {"type": "plain_text", "name": "EMBED_DIMS", "text": str(config.model.dims)},
-            {"type": "plain_text", "name": "EMBED_GENERATION", "text": "1"},
         ]
-        return self._run(worker, bundle, bindings)
+        wanted = {
+            "EMBED_MODEL": config.model.name,
+            "EMBED_DIMS": str(config.model.dims),
+            "EMBED_GENERATION": "1",
+        }
+        bindings += [
+            {"type": "plain_text", "name": key, "text": value} for key, value in (wanted | variables).items()
+        ]
+        return self._run(self.server.worker(name), render(config, home=store.home()), bindings)
 
     def _run(self, worker: Worker, bundle: Bundle, bindings: list[Json]) -> str:
         version = self.server.client().workers.beta.workers.versions.create(
@@ -123,14 +139,18 @@ class Deployment:
         binding = {"type": "service", "name": "RAG", "service": self.name, "entrypoint": "RagEntrypoint"}
         if language == "javascript":
             return self.server.run(f"{self.name}-js", CALLER, [binding])
-        packages = [each for each in self.bundle.modules if each.name.startswith(VENDORED)]
-        entry = module(self.bundle.main_module, PYTHON_CALLER.encode())
-        bundle = replace(self.bundle, modules=(entry, *packages))
+        bundle = render(self.config, home=store.home())
+        packages = [each for each in bundle.modules if each.name.startswith(VENDORED)]
+        entry = module(bundle.main_module, PYTHON_CALLER.encode())
+        bundle = replace(bundle, modules=(entry, *packages))
         return self._run(self.server.worker(f"{self.name}-py"), bundle, [binding])
 
-    def client(self, token: str | None = SECRET) -> httpx.Client:
+    def client(self, token: str | None = SECRET, url: str = "") -> httpx.Client:
+        """A client of this Worker, or of another one at `url`."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        # The runtime ends a connection that was silent for 5 s, the time that it spends booting included.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        return httpx.Client(base_url=url or self.url, headers=headers, timeout=60, limits=limits)
 
     def key(self, *scopes: str) -> str:
         """A new API key."""

@@ -9,8 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from infra.config import RagConfig
+
 from .deployed import Deployment
 from .engines import SECRET
+from .loading import CONFIG
 
 TUPLE = {
     "id": "types/tuple",
@@ -26,14 +29,22 @@ DOCUMENTS = [
 
 
 @pytest.fixture(scope="module")
-def callers(deployment: Deployment) -> dict[str, str]:
-    """Addresses of two more Workers that call this one."""
-    return {language: deployment.caller(language) for language in ("javascript", "python")}
+def others(deployment: Deployment) -> dict[str, str]:
+    """Addresses of more Workers: two that call the service by RPC, and three with the same data."""
+    older = CONFIG | {"embedding": {"model": "@cf/baai/bge-small-en-v1.5"}}
+    service = CONFIG | {"auth": {"mode": "service"}, "mcp": {"enabled": False}, "dashboard": False}
+    return {
+        "javascript": deployment.caller("javascript"),
+        "python": deployment.caller("python"),
+        "other dims": deployment.deploy("other-dims", deployment.config, EMBED_DIMS="1024"),
+        "older": deployment.deploy("older", RagConfig.from_pulumi(older)),
+        "service": deployment.deploy("service", RagConfig.from_pulumi(service)),
+    }
 
 
 @pytest.fixture(scope="module")
-def client(deployment: Deployment, callers: dict[str, str]) -> Iterator[httpx.Client]:
-    # The callers first: with them the process that they share with the Worker starts again.
+def client(deployment: Deployment, others: dict[str, str]) -> Iterator[httpx.Client]:
+    # The others first: with each of them the process that they share starts again.
     with deployment.client() as opened:
         opened.post("/v1/ingest/batch", json={"documents": DOCUMENTS}).raise_for_status()
         yield opened
@@ -68,6 +79,70 @@ def test_a_document_is_read_listed_skipped_and_deleted(client: httpx.Client) -> 
     assert {"a/b ü", "types/tuple"} <= {each["id"] for each in listed}
     assert client.delete("/v1/docs/a%2Fb%20%C3%BC").json()["status"] == "deleted"
     assert client.get("/v1/docs/a%2Fb%20%C3%BC").status_code == 404
+
+
+def test_a_forced_document_is_embedded_again(client: httpx.Client) -> None:
+    forced = client.post("/v1/ingest", json={**DOCUMENTS[0], "forceReindex": True})
+    assert forced.json()["status"] == "indexed"
+    assert "embed" in forced.headers["server-timing"]
+    assert client.post("/v1/ingest", json=DOCUMENTS[0]).json()["status"] == "skipped"
+
+
+def test_content_is_in_vectorize_and_state_in_d1(deployment: Deployment, client: httpx.Client) -> None:
+    document = DOCUMENTS[0]
+    (vector,) = deployment.vectors(str(document["id"]))
+    metadata = vector["metadata"]
+    assert (metadata["rawBody"], metadata["title"]) == (document["body"], document["title"])
+    assert str(document["body"]) in metadata["content"]
+    assert metadata["content"] != metadata["rawBody"]
+    (row,) = deployment.rows("SELECT * FROM documents WHERE id = ?", str(document["id"]))
+    assert row["content_hash"] == metadata["contentHash"]
+    stored = " ".join(map(str, row.values()))
+    assert not any(text in stored for text in ("tuple is an", "Tuples", "chapter"))
+
+
+def test_a_document_is_never_cut_into_pieces(deployment: Deployment, client: httpx.Client) -> None:
+    body = "\n\n".join(f"# Part {part}\n\n" + "A sentence about parts. " * 40 for part in range(4))
+    assert client.post("/v1/ingest", json={"id": "long", "body": body}).json()["status"] == "indexed"
+    assert client.get("/v1/docs/long").json()["body"] == body
+    hits = client.post("/v1/search", json={"query": "a sentence about parts", "topK": 50}).json()["hits"]
+    assert [hit["body"] for hit in hits if hit["id"].startswith("long")] == [body]
+    client.delete("/v1/docs/long").raise_for_status()
+
+
+DATA_ROUTES = [
+    ("POST", "/v1/ingest", WALRUS),
+    ("POST", "/v1/ingest/batch", {"documents": [WALRUS]}),
+    ("POST", "/v1/search", {"query": "x"}),
+    ("GET", "/v1/docs", None),
+    ("GET", "/v1/docs/syntax/walrus", None),
+    ("DELETE", "/v1/docs/syntax/walrus", None),
+    ("POST", "/v1/docs/delete", {"ids": ["syntax/walrus"]}),
+]
+
+
+@pytest.mark.parametrize("worker", ["other dims", "older"])
+def test_where_dims_do_not_match_every_data_route_is_a_503(
+    deployment: Deployment, others: dict[str, str], client: httpx.Client, worker: str
+) -> None:
+    with deployment.client(url=others[worker]) as mismatched:
+        for method, path, body in DATA_ROUTES:
+            answer = mismatched.request(method, path, json=body)
+            assert answer.status_code == 503, path
+            assert answer.json()["type"].endswith(":dims-mismatch")
+            assert "768" in answer.json()["detail"]
+        assert mismatched.get("/v1/stats").json()["state"] == "dims_mismatch"
+    # Nothing has been touched, and the Worker that fits goes on.
+    assert client.post("/v1/search", json={"query": "assignment"}).status_code == 200
+    assert client.get("/v1/docs/syntax/walrus").json()["state"] == "indexed"
+
+
+def test_a_service_for_other_workers_has_no_door(deployment: Deployment, others: dict[str, str]) -> None:
+    with deployment.client(url=others["service"]) as service:
+        assert service.get("/health").status_code == 200
+        closed = [*DATA_ROUTES, ("GET", "/v1/stats", None), ("POST", "/mcp", {}), ("GET", "/", None)]
+        for method, path, body in closed:
+            assert service.request(method, path, json=body).status_code == 404, path
 
 
 def test_stats_and_the_description_are_there(client: httpx.Client) -> None:
@@ -167,8 +242,8 @@ def test_queued_documents_are_ingested(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("language", ["javascript", "python"])
-def test_another_worker_calls_it_by_rpc(callers: dict[str, str], client: httpx.Client, language: str) -> None:
-    url = callers[language]
+def test_another_worker_calls_it_by_rpc(others: dict[str, str], client: httpx.Client, language: str) -> None:
+    url = others[language]
 
     def call(method: str, *args: Any) -> Any:
         answer = httpx.post(f"{url}/{method}", json=args, timeout=60)
