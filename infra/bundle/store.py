@@ -31,8 +31,9 @@ def save(bundle: Bundle, home: Path) -> str:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
         ready = Path(temporary) / "bundle"
+        alike = next(iter(_newest_first(folder.parent)), None)
         for module in bundle.modules:
-            _write(ready / "modules" / module.name, module.content)
+            _write(ready / "modules" / module.name, module.content, alike and alike / "modules" / module.name)
         _write(ready / "bundle.json", json.dumps(_described(bundle), indent=1).encode())
         try:
             ready.rename(folder)
@@ -88,17 +89,22 @@ def _bundle(described: dict[str, Any], folder: Path) -> Bundle:
     )
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes, alike: Path | None = None) -> None:
+    """Write a file; where `alike` has the same content, both share it: most of each bundle is the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if alike and alike.read_bytes() == content:
+            path.hardlink_to(alike)
+            return
+    except OSError:
+        # It is new, was just removed, or the file system has no links.
+        pass
     path.write_bytes(content)
 
 
-def _remove_oldest(folder: Path) -> None:
-    bundles = [(_used(path), path) for path in folder.iterdir() if not path.name.startswith(".")]
-    unused = time.time() - _IN_USE_SECONDS
-    for used, path in sorted(bundles, reverse=True)[_KEPT:]:
-        if used < unused:
-            shutil.rmtree(path, ignore_errors=True)
+def _newest_first(folder: Path) -> list[Path]:
+    bundles = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    return sorted(bundles, key=_used, reverse=True)
 
 
 def _used(path: Path) -> float:
@@ -106,3 +112,9 @@ def _used(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:  # another process removes it
         return 0.0
+
+
+def _remove_oldest(folder: Path) -> None:
+    for path in _newest_first(folder)[_KEPT:]:
+        if _used(path) < time.time() - _IN_USE_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)

@@ -73,6 +73,22 @@ def test_only_the_newest_few_are_kept(tmp_path: Path) -> None:
     assert kept == set(digests[-5:])
 
 
+def test_a_bundle_that_may_still_be_uploaded_is_kept(tmp_path: Path) -> None:
+    digests = [store.save(bundle(f"x = {number}\n"), tmp_path) for number in range(12)]
+    assert {store.load(tmp_path, digest).digest for digest in digests} == set(digests)
+
+
+def test_bundles_share_the_files_that_are_the_same(tmp_path: Path) -> None:
+    one, other = (store.save(bundle(text), tmp_path) for text in ("x = 1\n", "x = 2\n"))
+    folders = [tmp_path / "bundles" / digest / "modules" for digest in (one, other)]
+    vendored, own = (
+        [folder / name for folder in folders] for name in ("python_modules/thing/lib.so", "entry.py")
+    )
+    assert vendored[0].samefile(vendored[1])
+    assert not own[0].samefile(own[1])
+    assert own[0].read_text() == "x = 1\n"
+
+
 def test_a_bundle_in_use_is_not_the_oldest(tmp_path: Path) -> None:
     first = store.save(bundle(), tmp_path)
     os.utime(tmp_path / "bundles" / first, (1, 1))
