@@ -65,6 +65,17 @@ def test_a_filter_on_an_unindexed_property_matches_nothing(index: VectorizeServi
     assert found(index, filter={"lang": {"$ne": "de"}}) == []
 
 
+def test_a_filter_on_an_empty_index_matches_nothing(index: VectorizeService) -> None:
+    index.create_metadata_index("docs", "lang", "string")
+    index.create_metadata_index("docs", "year", "number")
+    wanted = {"lang": "en", "year": {"$gte": 1}}
+    assert found(index, filter=wanted) == []
+    index.write("docs", [vector("a", metadata={"lang": "en", "year": 2})], "upsert")
+    assert found(index, filter=wanted) == ["a"]
+    index.delete_by_ids("docs", ["a"])
+    assert found(index, filter=wanted) == []
+
+
 def test_vectors_written_before_a_metadata_index_are_not_in_it_until_written_again(
     index: VectorizeService,
 ) -> None:
