@@ -11,7 +11,7 @@ STAMPS := .cfrag/stamps
 help:
 	@echo "make demo   deploy to a Cloudflare on this machine, ingest documents, search them"
 	@echo "make stop   stop that Cloudflare (its data stays in .cfrag)"
-	@echo "make bench  count the round trips of each operation on what make demo has deployed"
+	@echo "make bench  count round trips, and compare the ways in, on what make demo has deployed"
 	@echo "make test   run the tests"
 	@echo "make check  lint and type-check"
 	@echo "make lock   renew the locks"
