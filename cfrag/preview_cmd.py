@@ -61,17 +61,15 @@ def preview_command(
 
 
 def _look(name: str, base: Path | None, rendered_only: bool, refresh: bool) -> StackPreview:
-    if rendered_only:
-        return StackPreview(
-            name,
-            None,
-            preview_embedding.examine(name, ROOT, base, ask_account=False),
-            preview_worker.compare(name, base),
-        )
-    pulumi = PulumiStack(name)
-    changes = preview(pulumi, refresh=refresh)
-    embedding = preview_embedding.examine(name, pulumi.folder, base, ask_account=True)
-    return StackPreview(name, changes, embedding, preview_worker.compare(name, base))
+    changes, folder = None, ROOT
+    if not rendered_only:
+        pulumi = PulumiStack(name)
+        changes, folder = preview(pulumi, refresh=refresh), pulumi.folder
+    embedding = preview_embedding.examine(name, folder, base, ask_account=not rendered_only)
+    try:
+        return StackPreview(name, changes, embedding, preview_worker.compare(name, base))
+    except InputError as error:
+        return StackPreview(name, changes, embedding, None, str(error))
 
 
 def _stacks() -> list[str]:

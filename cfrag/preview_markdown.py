@@ -28,10 +28,11 @@ class StackPreview:
     changes: Changes | None
     embedding: Embedding | None
     worker: WorkerDiff | None
+    not_rendered: str = ""
 
     @property
     def failed(self) -> bool:
-        return self.changes is not None and self.changes.failed
+        return bool(self.not_rendered) or (self.changes is not None and self.changes.failed)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -40,6 +41,7 @@ class StackPreview:
             "changes": self.changes.to_json() if self.changes else None,
             "embedding": self.embedding.to_json() if self.embedding else None,
             "worker": self.worker.to_json() if self.worker else None,
+            "notRendered": self.not_rendered or None,
         }
 
 
@@ -60,6 +62,8 @@ def _stack(preview: StackPreview, base: str | None, room: int) -> Iterator[str]:
         yield from _changes(preview.changes)
     if preview.embedding:
         yield _embedding(preview.embedding, preview.failed)
+    if preview.not_rendered:
+        yield f"> [!WARNING]\n> {' '.join(preview.not_rendered.split())}"
     if preview.worker:
         yield from _worker(preview.worker, base, room)
 

@@ -90,8 +90,13 @@ def exported(ref: str) -> Iterator[Path]:
         commit = _git(ref, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
         _git(ref, "archive", "--format=tar", "-o", str(archive), commit.strip())
         with tarfile.open(archive) as content:
-            content.extractall(folder, filter="data")
+            content.extractall(folder, filter=_plain)
         yield folder
+
+
+def _plain(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+    """Files and folders; nothing that is rendered is a link."""
+    return tarfile.data_filter(member, path) if member.isfile() or member.isdir() else None
 
 
 def _git(ref: str, *arguments: str) -> str:

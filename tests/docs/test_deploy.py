@@ -2,8 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -21,21 +19,19 @@ def commands() -> list[str]:
     return _BLOCK.findall(GUIDE)
 
 
-@contextmanager
-def destroyed_after(project: Path, shell: dict[str, str]) -> Iterator[None]:
-    """The guide's own last step, whatever came before it."""
-    try:
-        yield
-    finally:
-        allow = ["config", "set", "--path", "cf-rag:rag.allowDataLoss", "true"]
-        for arguments in (allow, ["up", "--yes", "--skip-preview"], ["destroy", "--yes", "--skip-preview"]):
-            subprocess.run(
-                ["pulumi", *arguments, "--stack", "prod", "--non-interactive"],
-                cwd=project,
-                env=shell,
-                capture_output=True,
-                check=True,
-            )
+def destroy(project: Path, shell: dict[str, str]) -> None:
+    """The guide's last step."""
+    allow = ["config", "set", "--path", "cf-rag:rag.allowDataLoss", "true"]
+    for arguments in (allow, ["up", "--yes", "--skip-preview"], ["destroy", "--yes", "--skip-preview"]):
+        done = subprocess.run(
+            ["pulumi", *arguments, "--stack", "prod", "--non-interactive"],
+            cwd=project,
+            env=shell,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_guides_commands_lead_from_nothing_to_a_service_that_passes_its_smoke_test(
@@ -47,21 +43,23 @@ def test_the_guides_commands_lead_from_nothing_to_a_service_that_passes_its_smok
         "PULUMI_BACKEND_URL": (tmp_path / "state").as_uri(),
         "PULUMI_CONFIG_PASSPHRASE": "a passphrase for the test",
     }
-    script = "set -euxo pipefail\n" + "\n".join(commands())
-    with destroyed_after(project, shell):
-        done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=project,
-            env=shell,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        assert done.stdout.count("it is gone") == 2, "both smoke tests"
-        assert "cf-rag-prod-worker runs version 1" in done.stdout
+    # -v shows each command as it is written, without the secrets that it gets.
+    script = tmp_path / "guide.sh"
+    script.write_text("set -euvo pipefail\n" + "\n".join(commands()))
+    done = subprocess.run(
+        ["bash", str(script)],
+        cwd=project,
+        env=shell,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("it is gone") == 2, "both smoke tests"
+    assert "cf-rag-prod-worker runs version 1" in done.stdout
+    destroy(project, shell)
     left = deployed.cloudflare.call("GET", "/__local/status")
     assert not [each for each in left["workers"] + left["indexes"] if each["name"].startswith("cf-rag-prod")]
 
