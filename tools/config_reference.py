@@ -1,4 +1,7 @@
-"""`docs/configuration.md`, from the config's own types: `python -m tools.config_reference` writes it."""
+"""`docs/configuration.md`, from the config's own types: `python -m tools.config_reference` writes it.
+
+It writes the schema of `tenants.yaml` too, which holds the same types.
+"""
 
 import inspect
 import json
@@ -11,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from cfrag.tenants import schema as tenants_schema
 from infra import catalog
 from infra.catalog import EMBEDDING_MODELS, VECTORIZE_DIMENSIONS, Limit
 from infra.config import CONFIG_KEY, MANAGED_BINDINGS, RESERVED_FIELDS, RagConfig
@@ -188,3 +192,4 @@ def _source(limit: Limit) -> str:
 
 if __name__ == "__main__":
     PATH.write_text(text())
+    tenants_schema.write()

@@ -52,6 +52,10 @@ def text() -> str:
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-if __name__ == "__main__":
+def write() -> None:
     PATH.parent.mkdir(parents=True, exist_ok=True)
     PATH.write_text(text())
+
+
+if __name__ == "__main__":
+    write()
