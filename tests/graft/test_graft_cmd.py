@@ -12,7 +12,7 @@ import pytest
 from cfrag.graft import host, plan
 from cfrag.pulumi_env import ROOT
 from infra.bundle.templates import own_modules
-from infra.config import MetadataField, RagConfig
+from infra.config import RagConfig
 from infra.errors import CfragError
 
 HOSTS = ROOT / "examples/graft_host"
@@ -90,7 +90,7 @@ def test_an_upgrade_takes_new_files_and_keeps_those_edited_in_the_host(copy: Cop
     planned(folder).write()
     edited = folder / "src/rag/settings.py"
     edited.write_text(edited.read_text() + "\nMINE = 1\n")
-    wider = RagConfig(name="docs", metadata={"words": MetadataField(type="number")})
+    wider = RagConfig.from_pulumi({"name": "docs", "metadata": {"words": {"type": "number"}}})
     upgrade = planned(folder, wider)
     assert upgrade.edited == ["src/rag/settings.py"]
     assert "src/rag/settings.py" not in paths(upgrade)

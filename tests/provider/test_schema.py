@@ -11,6 +11,8 @@ from cfrag.pulumi_env import ROOT, pulumi_env
 from infra.provider.resources import RESOURCES
 from infra.provider.schema import package_schema
 
+pytestmark = pytest.mark.xdist_group("schema")
+
 Json = dict[str, Any]
 
 

@@ -1,7 +1,5 @@
 """`cfrag render` for those who deploy with wrangler alone: its newest release takes the project as it is."""
 
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,9 @@ import yaml
 
 from infra.bundle import Bundle, render_project
 from infra.bundle.manifest import VENDORED
-from tests.worker_http.installed import npm_packages
+from tests.wrangler.dry_run import dry_run
 
-HERE = Path(__file__).parent
+pytestmark = pytest.mark.xdist_group("wrangler")
 # With everything in it that has a place in wrangler's file.
 WHOLE: dict[str, Any] = {
     "name": "manual",
@@ -25,31 +23,6 @@ WHOLE: dict[str, Any] = {
     "cpuMs": 30_000,
     "domain": {"hostname": "rag.example.com", "zoneId": "0" * 32},
 }
-
-
-def dry_run(project: Path, out: Path) -> str:
-    """What `wrangler deploy --dry-run` prints; the modules that it would upload are then in `out`."""
-    modules = npm_packages(HERE)
-    done = subprocess.run(
-        [
-            *(modules / "node/bin/node", modules / "wrangler/bin/wrangler.js"),
-            *("deploy", "--dry-run", "--outdir", out),
-        ],
-        cwd=project,
-        # No account and no home: nothing of this machine's own wrangler.
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(out.parent),
-            "NO_COLOR": "1",
-            "WRANGLER_SEND_METRICS": "false",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    return done.stdout + done.stderr
 
 
 @dataclass(frozen=True)
