@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cfrag.tenants.events import Progress
 from cfrag.tenants.pace import Pacer, Stopped
 from cfrag.tenants.report import Outcome, Status
-from cfrag.tenants.stacks import StackFailed
+from cfrag.tenants.workspace import StackFailed
 from infra.errors import CfragError
 
 ATTEMPTS = 4

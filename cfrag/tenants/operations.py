@@ -18,7 +18,8 @@ from cfrag.tenants.file import Tenant, Tenants, is_projects_own
 from cfrag.tenants.fleet import Fleet, Task, status_of
 from cfrag.tenants.journal import Entry, Journal
 from cfrag.tenants.report import Outcome, Report
-from cfrag.tenants.stacks import NoStack, StackFailed, Stacks
+from cfrag.tenants.stacks import Stacks
+from cfrag.tenants.workspace import NoStack, StackFailed
 from infra.errors import CfragError
 
 # API calls that one stack is given; bench/tenants.py counted 42 for a new one with five metadata indexes, at

@@ -11,7 +11,7 @@ from cfrag.tenants.file import Tenant
 from cfrag.tenants.fleet import Task
 from cfrag.tenants.operations import Operations, Run
 from cfrag.tenants.report import Outcome, Report
-from cfrag.tenants.stacks import StackFailed
+from cfrag.tenants.workspace import StackFailed
 
 _PRINTING = threading.Lock()
 

@@ -8,7 +8,7 @@ from cfrag.tenants.events import Progress
 from cfrag.tenants.fleet import Fleet, Task, View, status_of
 from cfrag.tenants.pace import Pacer
 from cfrag.tenants.report import Outcome, Report
-from cfrag.tenants.stacks import StackFailed
+from cfrag.tenants.workspace import StackFailed
 
 LIMITED = "cannot write Queue: Rate limited. Please wait [10429] (HTTP 429)"
 

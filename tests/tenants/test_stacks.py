@@ -13,7 +13,8 @@ import pytest
 from cfrag.errors import InputError
 from cfrag.pulumi_env import pulumi_env
 from cfrag.tenants.file import Account
-from cfrag.tenants.stacks import NoStack, StackFailed, Stacks, TenantStack
+from cfrag.tenants.stacks import Stacks, TenantStack
+from cfrag.tenants.workspace import NoStack, StackFailed
 
 ACCOUNT = Account("a1" * 16)
 TOKEN = "a-token-of-the-tests-0123456789abcdefghijkl"
