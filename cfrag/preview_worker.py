@@ -19,6 +19,7 @@ from cfrag.pulumi_env import ROOT
 from infra.bundle import store
 from infra.bundle.manifest import VENDORED
 
+LINE_CHARS = 240
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _VENDOR = "from infra.bundle import store, vendor; vendor.ensure(store.home())"
 
@@ -67,9 +68,9 @@ class WorkerDiff:
     def _file(self, path: str) -> Iterator[str]:
         sides = [(each.files if each else {}).get(path) for each in (self.before, self.after)]
         names = [path if text is not None else "/dev/null" for text in sides]
-        lines = [(text or "").splitlines(keepends=True) for text in sides]
-        for line in difflib.unified_diff(*lines, f"a/{names[0]}", f"b/{names[1]}", n=2):
-            yield line if line.endswith("\n") else f"{line}\n"
+        old, new = (_lines(text or "") for text in sides)
+        for line in difflib.unified_diff(old, new, f"a/{names[0]}", f"b/{names[1]}", n=2):
+            yield line if len(line) <= LINE_CHARS else f"{line[:LINE_CHARS]}…\n"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -80,6 +81,15 @@ class WorkerDiff:
                 "after": self.after.gzip_bytes,
             },
         }
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as a person reads them: a long string of the dashboard is split where it breaks its own lines."""
+    lines = []
+    for line in text.splitlines(keepends=True):
+        parts = re.split(r"(?<=\\n)", line) if len(line) > LINE_CHARS else [line]
+        lines += [part if part.endswith("\n") else f"{part}\n" for part in parts if part]
+    return lines
 
 
 @contextmanager
