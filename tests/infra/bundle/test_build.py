@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.bundle import render, shown_size
+from infra.bundle import Renderings, render, shown_size
 from infra.bundle.templates import TEMPLATE
 from infra.catalog import WORKER_GZIP_BYTES
 from infra.config import RagConfig
@@ -69,3 +69,16 @@ def test_a_bundle_over_the_limit_is_refused_with_its_size_and_its_largest_files(
         render(config(), template=template)
     assert "at most 3,145,728 allowed" in str(caught.value)
     assert "largest: rag/noise.bin 2,145,728 bytes" in str(caught.value)
+
+
+def test_many_stacks_of_one_process_share_one_rendering_per_config(template: Path) -> None:
+    renderings = Renderings()
+    with renderings.shared():
+        first = render(config(), template=template)
+        shutil.rmtree(template)  # what is rendered a second time would fail
+        assert render(config(), template=template) is first
+        assert len(renderings) == 1
+        assert render(config(search={"defaultTopK": 7})).digest != first.digest
+        assert len(renderings) == 2
+    assert render(config()) is not first
+    assert len(renderings) == 2

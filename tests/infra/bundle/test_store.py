@@ -110,3 +110,9 @@ def test_home_is_in_the_project_unless_the_environment_says_otherwise(
 def test_size_is_no_part_of_the_digest() -> None:
     assert replace(bundle(), gzip_bytes=9).digest == bundle().digest
     assert isinstance(bundle().modules[0], Module)
+
+
+def test_a_bundle_that_was_used_a_moment_ago_is_kept_whatever_comes(tmp_path: Path) -> None:
+    """Many stacks with configs of their own are deployed side by side, and read what they have saved."""
+    digests = [store.save(bundle(f"x = {number}\n"), tmp_path) for number in range(20)]
+    assert [store.load(tmp_path, digest).digest for digest in digests] == digests
