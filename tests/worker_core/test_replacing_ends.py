@@ -89,6 +89,7 @@ async def test_what_the_old_index_did_not_take_is_copied_back_before_an_abort_en
     stack.activate(stack.old_config)
     await early.drain()
     assert stack.under_way(), "a document is in the other space only: nothing is forgotten"
+    assert "left in generation 4 only" in (await early.stats()).advice
 
     stack.activate(stack.new_config)
     await stack.go_on(both)

@@ -28,7 +28,8 @@ async def test_250_ids_go_through_every_path_that_takes_ids(
 ) -> None:
     assert {result.status for result in many} == {"indexed"}
     assert len(await worker.vectors.get(b.vectorize, IDS)) == 250
-    assert len(await worker.store.rows(b.db, IDS)) == 250
+    space = (await worker.model_state.current(b)).serving
+    assert len(await worker.store.rows(b.db, IDS, space)) == 250
     assert await worker.repairs.verify(b, IDS) == set()
     state = await worker.model_state.current(b)
     outcome = await worker.rewrite.rewrite(b, state, IDS)

@@ -11,6 +11,7 @@ from rag.document import stored
 from rag.errors import Problem, invalid_value, unknown_document
 from rag.logs import log
 from rag.model_state import State
+from rag.rows import Row, now_ms
 from rag.schemas import (
     Counts,
     DeleteResult,
@@ -83,7 +84,7 @@ async def get_doc(b: Bindings, doc_id: str) -> Doc:
     return _doc(row, found.get(doc_id))
 
 
-def _doc(row: store.Row, record: vectors.Record | None) -> Doc:
+def _doc(row: Row, record: vectors.Record | None) -> Doc:
     state = _doc_state(row).model_dump()
     if record is None or record.content_hash != row.content_hash:
         return Doc(**{**state, "state": "indexing"})
@@ -97,8 +98,8 @@ def _doc(row: store.Row, record: vectors.Record | None) -> Doc:
     )
 
 
-def _doc_state(row: store.Row) -> DocState:
-    known = row.content_hash is not None and not row.in_flight(store.now_ms())
+def _doc_state(row: Row) -> DocState:
+    known = row.content_hash is not None and not row.in_flight(now_ms())
     return DocState.model_validate(
         {
             "id": row.id,

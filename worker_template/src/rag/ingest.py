@@ -16,6 +16,7 @@ from rag.errors import Problem
 from rag.hashing import content_hash
 from rag.logs import log
 from rag.model_state import SCHEMA, State
+from rag.rows import LEASE_MS, Claim, Row, Written, now_ms
 from rag.schemas import Document, IngestResult
 from rag.spaces import Space
 
@@ -84,7 +85,7 @@ class _Round:
                 self.results.setdefault(work.at, problem)
         return self.results
 
-    async def _write(self, works: list[_Work], rows: dict[str, store.Row]) -> None:
+    async def _write(self, works: list[_Work], rows: dict[str, Row]) -> None:
         values, other = await asyncio.gather(
             self._values(self.state.serving, works, rows), self._other_values(works, rows)
         )
@@ -100,7 +101,7 @@ class _Round:
         await self._commit(ready, rows, copied)
         self._answer(ready, "indexed")
 
-    async def _other_values(self, works: list[_Work], rows: dict[str, store.Row]) -> _Values | None:
+    async def _other_values(self, works: list[_Work], rows: dict[str, Row]) -> _Values | None:
         """What to write into the other space; None if there is none, or the same values are good for both."""
         other = self.state.other
         if other is None or other.fingerprint == self.state.serving.fingerprint:
@@ -110,7 +111,7 @@ class _Round:
         except Problem as problem:
             return dict.fromkeys((work.id for work in works), problem)
 
-    async def _values(self, space: Space, works: list[_Work], rows: dict[str, store.Row]) -> _Values:
+    async def _values(self, space: Space, works: list[_Work], rows: dict[str, Row]) -> _Values:
         """What to write into a space for each document, or why there is nothing to write."""
         same = [work for work in works if self._flag_only(work, rows[work.id])]
         values: _Values = {**await self._stored_values(space, same)}
@@ -121,7 +122,7 @@ class _Round:
             values |= {work.id: result for work, result in zip(bare, embedded, strict=True)}
         return values
 
-    def _flag_only(self, work: _Work, row: store.Row) -> bool:
+    def _flag_only(self, work: _Work, row: Row) -> bool:
         """Whether the stored vector is right but for `active`, and can't be mistaken for an older one."""
         same = row.content_hash == work.hash and row.embed_model == self.state.serving.mark
         alone = row.pending_hash == work.hash and row.deleted_at is None
@@ -138,7 +139,7 @@ class _Round:
             if work.id in found and found[work.id].content_hash == work.hash
         }
 
-    async def _refuse(self, works: list[_Work], values: _Values, rows: dict[str, store.Row]) -> None:
+    async def _refuse(self, works: list[_Work], values: _Values, rows: dict[str, Row]) -> None:
         """Answer for what could not be embedded; nothing of it has been written."""
         for work in works:
             problem = values[work.id]
@@ -147,11 +148,9 @@ class _Round:
         if works:
             await store.release(self.b.db, [rows[work.id] for work in works])
 
-    async def _commit(
-        self, works: list[_Work], rows: dict[str, store.Row], copied: dict[str, _Copied]
-    ) -> None:
+    async def _commit(self, works: list[_Work], rows: dict[str, Row], copied: dict[str, _Copied]) -> None:
         written = [
-            store.Written(
+            Written(
                 work.id,
                 rows[work.id].seq,
                 work.hash,
@@ -203,13 +202,13 @@ def _for_ever(value: list[float] | Problem) -> bool:
     return isinstance(value, Problem) and not value.transient
 
 
-def _claim(work: _Work) -> store.Claim:
-    return store.Claim(work.id, work.hash, work.document.active, work.document.force_reindex)
+def _claim(work: _Work) -> Claim:
+    return Claim(work.id, work.hash, work.document.active, work.document.force_reindex)
 
 
-async def wait_for_sweep(rows: Iterable[store.Row]) -> None:
+async def wait_for_sweep(rows: Iterable[Row]) -> None:
     """Let a sweep that is writing the old content finish, so that it can't come after the new."""
     leases = [row.lease_at for row in rows if row.lease_at is not None]
-    wait = max(leases, default=0) + store.LEASE_MS - store.now_ms()
+    wait = max(leases, default=0) + LEASE_MS - now_ms()
     if wait > 0:
-        await asyncio.sleep(min(wait, store.LEASE_MS) / 1000)
+        await asyncio.sleep(min(wait, LEASE_MS) / 1000)

@@ -15,6 +15,7 @@ from rag.errors import Problem, dims_mismatch, unavailable
 from rag.jsonsafe import compact
 from rag.logs import log
 from rag.models import MODELS, Model
+from rag.rows import CLAIM_MS, now_ms
 from rag.settings import FIELDS, TAG_PROPERTIES
 from rag.spaces import Known, Space
 
@@ -72,7 +73,7 @@ class State:
 
     def settled(self, space: Space) -> bool:
         """Whether no vector of an older model and the same content can still be seen in its index."""
-        return not space.reindexing and store.now_ms() - space.since > store.CLAIM_MS
+        return not space.reindexing and now_ms() - space.since > CLAIM_MS
 
     def take_look(self) -> bool:
         """True for the first caller of each look: what is done once per look is done by it."""
@@ -145,6 +146,9 @@ async def _serve(
     if moves:
         await _move_schema(b, meta)
     advice = None
+    if moves and known.other and not b.vars.replacing:
+        left = known.serving if here == known.other else known.other
+        advice = f"documents are left in generation {left.generation} only: put `replacing` back"
     if here.fingerprint != model.fingerprint:
         if moves and b.vars.auto_reindex:
             return await _reindex(b, model, here, known, meta)
@@ -177,7 +181,7 @@ async def _enter(b: Bindings, own: Space, known: Known, meta: dict[str, str], mo
 
 async def _read(b: Bindings) -> dict[str, str]:
     """`meta`, with "?stale", "?drift" and "?schema" ("1" or "0") for rows that a sweep has to look at."""
-    cut = store.now_ms() - store.CLAIM_MS
+    cut = now_ms() - CLAIM_MS
     (rows,) = await store.run(b.db, (sql.STATE, cut, SCHEMA))
     return {str(row["key"]): str(row["value"]) for row in rows}
 
@@ -208,7 +212,7 @@ async def _begin(b: Bindings, own: Space, meta: dict[str, str]) -> State:
 
 async def _reindex(b: Bindings, model: Model, here: Space, known: Known, meta: dict[str, str]) -> State:
     """Equal dims, another model: from now on documents are embedded with it, the stored ones by the sweep."""
-    changed = replace(here.made_with(model), reindexing=True, since=store.now_ms())
+    changed = replace(here.made_with(model), reindexing=True, since=now_ms())
     if not await store.swap(b.db, "space", known.text, known.with_changed(here, changed)):
         return await _look(b)
     log("warn", "the embedding model has changed: all documents are embedded again", model=model.name)
@@ -257,7 +261,7 @@ async def finish(b: Bindings, state: State) -> None:
     """Every row is as it should be: all indexes are ready, and nothing is left of an older model."""
     known = spaces.read(state.meta)
     if known and any(space.reindexing for space in state.spaces):
-        now = store.now_ms()
+        now = now_ms()
         done = [
             replace(each, reindexing=False, since=now) if each.reindexing else each for each in state.spaces
         ]

@@ -9,10 +9,11 @@ from rag.bindings import Bindings
 from rag.errors import Problem
 from rag.logs import log
 from rag.model_state import State
+from rag.rows import CLAIM_MS, Row, Verified, now_ms
 from rag.spaces import Space
 
 # Not before claims of the same moment are over and their writes can be seen.
-VERIFY_DELAY_SECONDS = store.CLAIM_MS // 1000 + 30
+VERIFY_DELAY_SECONDS = CLAIM_MS // 1000 + 30
 
 
 async def lost(b: Bindings, state: State, ids: Sequence[str]) -> None:
@@ -62,7 +63,7 @@ async def verify(b: Bindings, state: State, ids: Sequence[str]) -> set[str]:
 
 
 async def _verify_in(
-    b: Bindings, state: State, space: Space, ids: Sequence[str], rows: dict[str, store.Row]
+    b: Bindings, state: State, space: Space, ids: Sequence[str], rows: dict[str, Row]
 ) -> set[str]:
     found = await vectors.get(b.bound(space.generation), ids)
     findings = _Findings()
@@ -74,8 +75,8 @@ async def _verify_in(
     return findings.later
 
 
-def _judge(doc_id: str, row: store.Row | None, record: vectors.Record | None, findings: _Findings) -> None:
-    now, hash_found = store.now_ms(), record.content_hash if record else None
+def _judge(doc_id: str, row: Row | None, record: vectors.Record | None, findings: _Findings) -> None:
+    now, hash_found = now_ms(), record.content_hash if record else None
     if row is None:
         # Written by someone who did not know of the delete.
         if record is not None:
@@ -98,12 +99,12 @@ def _judge(doc_id: str, row: store.Row | None, record: vectors.Record | None, fi
 
 
 async def _settle(
-    b: Bindings, space: Space, rows: dict[str, store.Row], holds: dict[str, vectors.Record | None]
+    b: Bindings, space: Space, rows: dict[str, Row], holds: dict[str, vectors.Record | None]
 ) -> None:
     if not holds:
         return
     settled = [
-        store.Verified(
+        Verified(
             rows[doc_id].id,
             rows[doc_id].seq,
             record.content_hash if record else None,
@@ -127,7 +128,7 @@ async def _delete(b: Bindings, state: State, ids: Iterable[str]) -> None:
     """Finish deletes: what arrived in the index after the first try goes too."""
     rows, _ = await store.tombstone(b.db, ids, state.serving)
     reached = await delete_vectors(b, state, [row.id for row in rows])
-    await store.drop(b.db, rows, reached, cut=store.now_ms() - store.CLAIM_MS)
+    await store.drop(b.db, rows, reached, cut=now_ms() - CLAIM_MS)
 
 
 async def delete_vectors(b: Bindings, state: State, ids: Sequence[str]) -> list[Space]:

@@ -5,12 +5,13 @@ lacks from the other. So each step can be killed, repeated, or gone back on.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rag import spaces, store, vectors
 from rag import statements as sql
 from rag.bindings import Bindings
 from rag.logs import log
+from rag.rows import now_ms
 from rag.spaces import Known, Side, Space
 
 if TYPE_CHECKING:
@@ -25,14 +26,15 @@ _AT_ONCE = 100
 _PAGE = 2_000
 _PAGES = 20
 
-Outcome = Literal["done", "wait", "blocked"]
+# Until writes that can't be seen yet are looked for again.
+_UNSEEN_SECONDS = 5
 
 
 async def begin(b: Bindings, known: Known, own: Space, schema: str) -> bool:
     """Add the Worker's own space as the one that takes over; whether `meta` is to be read again."""
     if known.other is not None:
         return await end(b, known, known.serving, schema)
-    side, now = known.serving.following_side, store.now_ms()
+    side, now = known.serving.following_side, now_ms()
     # What is left in these columns of an earlier space would be taken for this one's.
     if not await _cleared(b, side):
         return False
@@ -55,7 +57,7 @@ async def discard(b: Bindings, known: Known, own: Space) -> bool:
     side = known.serving.following_side
     if not await _cleared(b, side):
         return False
-    new = _entering(own, side, store.now_ms())
+    new = _entering(own, side, now_ms())
     if await store.swap(b.db, "space", known.text, spaces.text(new, discarding=True)):
         log("warn", "the space is discarded with its documents", old=known.serving.described())
     return True
@@ -72,27 +74,28 @@ async def discard_rest(b: Bindings, known: Known) -> bool:
     return False
 
 
-async def cut_over(b: Bindings, state: "State", incoming: Space, schema: str) -> Outcome:
-    """Answer from the new space, if it lacks nothing; `blocked` by documents that its model never takes.
+async def cut_over(b: Bindings, state: "State", incoming: Space, schema: str) -> int:
+    """Answer from the new space, if it lacks nothing; else the seconds after which to try again.
 
-    Not before every isolate writes to both spaces, and the new index shows what was written last.
+    Not before every isolate writes to both spaces, and the new index shows what was written last. 0 where
+    that is done, and where documents that the new model never takes are in the way: nobody would find them.
     """
     known = spaces.read(state.meta)
     found = await store.progress(b.db, incoming, state.serving, schema)
-    if known is None or found.behind:
-        return "wait"
     if found.failed:
-        log(
-            "warn", "documents that the new model never takes hold up the replacement", documents=found.failed
-        )
-        return "blocked"
-    if store.now_ms() - incoming.began < KNOWN_AFTER_SECONDS * 1000 or not await _visible(b, incoming):
-        return "wait"
-    new = spaces.text(incoming, state.serving)
+        log("warn", "documents that the new model never takes hold up a replacement", documents=found.failed)
+        return 0
+    early = KNOWN_AFTER_SECONDS - (now_ms() - incoming.began) / 1000
+    if early > 0:
+        return int(early) + 1
+    if known is None or found.behind or not await _visible(b, incoming):
+        return _UNSEEN_SECONDS
+    # From now on the old space is the one that not every isolate knows to be the other.
+    new = spaces.text(incoming, replace(state.serving, began=now_ms()))
     if not await store.cut_over(b.db, known.text, new, incoming, schema):
-        return "wait"
+        return _UNSEEN_SECONDS
     log("warn", "searches are answered from the new space", space=incoming.described(), documents=found.total)
-    return "done"
+    return 0
 
 
 async def _visible(b: Bindings, space: Space) -> bool:

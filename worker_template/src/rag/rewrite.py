@@ -10,10 +10,11 @@ from rag.document import Stored, formatted, stored, vector_metadata
 from rag.errors import Problem
 from rag.logs import log
 from rag.model_state import SCHEMA, State
+from rag.rows import LEASE_MS, Row, Written, now_ms
 from rag.spaces import Space
 
 # Of the time that a writer waits for a sweep, how much may pass before the sweep itself begins to write.
-START_WITHIN_MS = store.LEASE_MS * 3 // 5
+START_WITHIN_MS = LEASE_MS * 3 // 5
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Outcome:
 
 @dataclass
 class _Work:
-    row: store.Row
+    row: Row
     hash: str
     content: Stored
     values: list[float]
@@ -67,15 +68,12 @@ class _Target:
         works = await self._embedded(await self._read(rows))
         # What the model does not take keeps its old values and its mark.
         for mark in (self.space.mark, self.space.never):
-            same = [
-                work
-                for work in works
-                if (work.row.embed_model == self.space.never) == (mark != self.space.mark)
-            ]
+            given_up = mark == self.space.never
+            same = [work for work in works if (work.row.embed_model == self.space.never) == given_up]
             if same:
-                self.outcome.later |= await self._written(same, mark)
+                await self._written(same, mark)
 
-    def _to_do(self, row: store.Row) -> bool:
+    def _to_do(self, row: Row) -> bool:
         """A write that is under way brings what is wanted itself, or the next pass finds the row."""
         if row.deleted_at is not None or row.pending_at is not None:
             return False
@@ -86,7 +84,7 @@ class _Target:
         other = row.embed_model not in (self.space.mark, self.space.never)
         return other or row.schema_rev != SCHEMA
 
-    def _lacks(self, row: store.Row) -> bool:
+    def _lacks(self, row: Row) -> bool:
         """Whether to take the content from the other space: the serving one is right if they differ."""
         if self.source is None or row.next_hash is None:
             return False
@@ -94,7 +92,7 @@ class _Target:
             row.content_hash != row.next_hash and self.source == self.state.serving
         )
 
-    async def _read(self, rows: list[store.Row]) -> list[_Work]:
+    async def _read(self, rows: list[Row]) -> list[_Work]:
         """What the rows say, where the index shows it."""
         lacking = {row.id for row in rows if self._lacks(row)}
         found = await vectors.get(
@@ -108,14 +106,14 @@ class _Target:
             expected = row.next_hash if foreign else row.content_hash
             if record is None or expected is None or record.content_hash != expected:
                 self.outcome.later.add(row.id)
-                if row.visible(store.now_ms()):
+                if row.visible(now_ms()):
                     self.outcome.unseen.add(row.id)
             else:
                 values = record.values if self._values_stay(row, foreign) else []
                 works.append(_Work(row, expected, stored(record.metadata), values))
         return works
 
-    def _values_stay(self, row: store.Row, foreign: bool) -> bool:
+    def _values_stay(self, row: Row, foreign: bool) -> bool:
         if foreign and self.source:
             same = self.source.fingerprint == self.space.fingerprint and row.next_model == self.source.mark
             return same and self.state.settled(self.source)
@@ -126,7 +124,7 @@ class _Target:
         bare = [work for work in works if not work.values]
         texts = [formatted(work.content) for work in bare]
         embedded = await embedder.embed_documents(self.b.ai, self.space.model, texts)
-        refused: list[store.Row] = []
+        refused: list[Row] = []
         for work, result in zip(bare, embedded, strict=True):
             if not isinstance(result, Problem):
                 work.values = result
@@ -140,37 +138,41 @@ class _Target:
             await self._give_up(refused)
         return [work for work in works if work.values]
 
-    async def _give_up(self, refused: list[store.Row]) -> None:
+    async def _give_up(self, refused: list[Row]) -> None:
         """Mark them; where the space may hold what they said before, that must not be found any more."""
         lacking = [row for row in refused if self._lacks(row)]
+        kept = [row for row in refused if row not in lacking]
         if lacking:
-            leased = await store.lease(self.b.db, lacking, self.space, self.space.mark)
-            self.outcome.later |= {row.id for row in lacking if row.id not in leased}
+            leased = await self._leased(lacking, self.space.mark)
             await vectors.delete(self.b.bound(self.space.generation), list(leased))
-            lacking = list(leased.values())
-        kept = [row for row in refused if not self._lacks(row)]
-        await store.failed(self.b.db, [*kept, *lacking], self.space)
+            kept += leased.values()
+        await store.failed(self.b.db, kept, self.space)
 
-    async def _written(self, works: list[_Work], mark: str) -> set[str]:
-        """Write what nobody has touched meanwhile, under a lease; ids of what came too late are returned."""
-        leased = await store.lease(self.b.db, [work.row for work in works], self.space, mark)
+    async def _leased(self, rows: Sequence[Row], mark: str) -> dict[str, Row]:
+        """Those that nobody has touched meanwhile, under a lease with enough time left to write in."""
+        leased = await store.lease(self.b.db, rows, self.space, mark)
+        taken = next((row.lease_at for row in leased.values() if row.lease_at), 0)
+        if now_ms() - taken <= START_WITHIN_MS:
+            return leased
+        self.outcome.later |= set(leased)
+        return {}
+
+    async def _written(self, works: list[_Work], mark: str) -> None:
+        """Write what nobody has touched meanwhile."""
+        leased = await self._leased([work.row for work in works], mark)
         works = [work for work in works if work.row.id in leased]
         if not works:
-            return set()
-        taken = next(iter(leased.values())).lease_at or 0
-        if store.now_ms() - taken > START_WITHIN_MS:
-            return set(leased)
+            return
         upserts = [_vector(work, leased[work.row.id].active) for work in works]
         await vectors.upsert(self.b.bound(self.space.generation), upserts)
         written = [
-            store.Written(work.row.id, leased[work.row.id].seq, work.hash, leased[work.row.id].active)
+            Written(work.row.id, leased[work.row.id].seq, work.hash, leased[work.row.id].active)
             for work in works
         ]
         held = await store.rewritten(self.b.db, written, self.space, mark, SCHEMA)
         overtaken = [each.id for each in written if each.id not in held]
         if overtaken:
             await repairs.lost(self.b, self.state, overtaken)
-        return set()
 
 
 def _vector(work: _Work, active: bool) -> dict[str, Any]:

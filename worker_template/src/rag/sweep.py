@@ -10,6 +10,7 @@ from rag.bindings import Bindings
 from rag.jsonsafe import compact
 from rag.logs import log
 from rag.model_state import SCHEMA, State
+from rag.rows import CLAIM_MS, Row, now_ms
 
 PAGE = 100
 # A sweep that has not said anything for so long is dead; any request starts it again.
@@ -17,6 +18,8 @@ SILENT_MS = 2 * 60 * 1000
 # Before the next pass looks whether the work of this one is done.
 PASS_SECONDS = 5
 _LONGEST_PATIENCE_SECONDS = 60
+# Every document that is written meanwhile makes for another pass.
+_REPLACING_PATIENCE_SECONDS = 15
 _ROWS_PER_SECOND = 100
 _LONGEST_PASS_SECONDS = 600
 
@@ -47,7 +50,7 @@ async def revive(b: Bindings, state: State) -> None:
     if not state.take_look() or not state.moves or not _needed(state):
         return
     last = read(state.meta)
-    now = store.now_ms()
+    now = now_ms()
     if last is not None and now - last.at < SILENT_MS:
         return
     begun = compact(asdict(Run(run=now, at=now)))
@@ -77,7 +80,7 @@ async def step(b: Bindings, cursor: str) -> None:
     state = await model_state.current(b)
     if not state.moves or state.status == "dims_mismatch":
         return
-    last, now = read(state.meta), store.now_ms()
+    last, now = read(state.meta), now_ms()
     number, _, after = cursor.partition(":")
     if not number:
         last = Run(run=now, at=now)
@@ -87,17 +90,18 @@ async def step(b: Bindings, cursor: str) -> None:
 
 
 async def _step(b: Bindings, state: State, run: Run) -> None:
-    cut = store.now_ms() - store.CLAIM_MS
+    cut = now_ms() - CLAIM_MS
     rows = await store.sweep_page(b.db, run.after, state.serving, state.other, SCHEMA, cut, PAGE)
     work = _work(rows, state)
     run = replace(run, found=run.found + len(rows), after=rows[-1].id if len(rows) == PAGE else "")
+    following = None
     if run.after:
         following = messages.sweep(run.cursor)
-    elif run.found or not await _finished(b, state):
+    elif seconds := await _seconds_to_wait(b, state, run):
         run = replace(run, passes=run.passes + 1)
-        following = messages.sweep(run.cursor, _pass_seconds(run))
+        following = messages.sweep(run.cursor, seconds)
     else:
-        run, following = replace(run, done=True), None
+        run = replace(run, done=True)
         log("info", "sweep finished", passes=run.passes)
     await store.put(b.db, "sweep", compact(asdict(run)))
     if b.queue is None:
@@ -106,27 +110,34 @@ async def _step(b: Bindings, state: State, run: Run) -> None:
         await messages.send(b.queue, [*work, *([following] if following else [])])
 
 
-async def _finished(b: Bindings, state: State) -> bool:
-    """Whether every row is as it should be, in each space, and the state says so."""
-    for space in state.spaces:
-        source = next((each for each in state.spaces if each != space), None)
-        if (await store.progress(b.db, space, source, SCHEMA)).behind:
-            return False
+async def _seconds_to_wait(b: Bindings, state: State, run: Run) -> int:
+    """Until the next pass; 0 where every row of each space is as it should be, and the state says so."""
+    if run.found or await _behind(b, state):
+        return _pass_seconds(run, state)
     was_complete = state.complete
     await model_state.finish(b, state)
     if state.incoming is None:
-        return True
+        return 0
     # What `finish` has written is what the next pass takes over from.
-    return was_complete and await replacing.cut_over(b, state, state.incoming, SCHEMA) != "wait"
+    return await replacing.cut_over(b, state, state.incoming, SCHEMA) if was_complete else 1
 
 
-def _pass_seconds(run: Run) -> int:
+async def _behind(b: Bindings, state: State) -> bool:
+    for space in state.spaces:
+        source = next((each for each in state.spaces if each != space), None)
+        if (await store.progress(b.db, space, source, SCHEMA)).behind:
+            return True
+    return False
+
+
+def _pass_seconds(run: Run, state: State) -> int:
     """Time for the queued work, or the next pass would queue most of it again."""
-    patience = min(PASS_SECONDS << min(run.passes - 1, 6), _LONGEST_PATIENCE_SECONDS)
+    longest = _LONGEST_PATIENCE_SECONDS if state.incoming is None else _REPLACING_PATIENCE_SECONDS
+    patience = min(PASS_SECONDS << min(run.passes, 6), longest)
     return min(patience + run.found // _ROWS_PER_SECOND, _LONGEST_PASS_SECONDS)
 
 
-def _work(rows: list[store.Row], state: State) -> list[messages.Message]:
+def _work(rows: list[Row], state: State) -> list[messages.Message]:
     kinds: dict[messages.WorkKind, list[str]] = {"verify": [], "reindex": [], "backfill": []}
     wanted = (state.serving.mark, state.serving.never)
     for row in rows:
