@@ -28,10 +28,9 @@ async def test_250_ids_go_through_every_path_that_takes_ids(
 ) -> None:
     assert {result.status for result in many} == {"indexed"}
     assert len(await worker.vectors.get(b.vectorize, IDS)) == 250
-    space = (await worker.model_state.current(b)).serving
-    assert len(await worker.store.rows(b.db, IDS, space)) == 250
-    assert await worker.repairs.verify(b, IDS) == set()
     state = await worker.model_state.current(b)
+    assert len(await worker.store.rows(b.db, IDS, state.serving)) == 250
+    assert await worker.repairs.verify(b, state, IDS) == set()
     outcome = await worker.rewrite.rewrite(b, state, IDS)
     assert (outcome.later, outcome.failed) == (set(), {})
 
@@ -43,7 +42,7 @@ async def test_250_ids_go_through_every_path_that_takes_ids(
         cursor = page.cursor
     assert seen == IDS
 
-    await worker.repairs.lost(b, IDS)
+    await worker.repairs.lost(b, state, IDS)
     deleted = await worker.core.delete_docs(b, [*IDS, "unknown"])
     assert [result.status for result in deleted] == ["deleted"] * 250 + ["missing"]
     assert platform.vectorize.info("g1")["vectorCount"] == 0
