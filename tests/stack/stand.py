@@ -230,7 +230,7 @@ class Stand:
 
     async def _deploy_twin(self) -> None:
         account, workers = self.cloudflare.account, self.cloudflare.client.workers
-        found = [each for each in workers.beta.workers.list(account_id=account) if each.name == TWIN]
+        found = self._twins()
         subdomain: Any = {"enabled": True, "previews_enabled": False}
         twin = (
             found[0]
@@ -245,12 +245,22 @@ class Stand:
             "bindings": inputs["bindings"],
         }
         _, version = await Direct(self.cloudflare).create("WorkerVersion", wanted)
-        workers.scripts.deployments.create(
+        # It boots with its neighbour, which takes a while on a busy machine.
+        self.cloudflare.client.with_options(timeout=240).workers.scripts.deployments.create(
             TWIN,
             account_id=account,
             strategy="percentage",
             versions=[{"percentage": 100, "version_id": version["versionId"]}],
         )
+
+    def _twins(self) -> list[Any]:
+        listed = self.cloudflare.client.workers.beta.workers.list(account_id=self.cloudflare.account)
+        return [each for each in listed if each.name == TWIN]
+
+    def retire_twin(self) -> None:
+        for twin in self._twins():
+            workers = self.cloudflare.client.with_options(timeout=240).workers.beta.workers
+            workers.delete(twin.id, account_id=self.cloudflare.account)
 
     def _version_inputs(self) -> Json:
         state = json.loads(self.stack.run("stack", "export", "--show-secrets"))
@@ -272,7 +282,7 @@ def _checked(command: list[str], environment: Mapping[str, str], fails: bool) ->
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
     output = done.stdout + done.stderr
