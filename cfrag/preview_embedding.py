@@ -50,7 +50,8 @@ def examine(stack: str, folder: Path, base: Path | None, *, ask_account: bool) -
     except CfragError:
         return None  # the preview itself says what is wrong with the config
     # Another generation embeds everything, also with the same model.
-    again = (_space(old), old.fingerprint()) != (_space(new), new.fingerprint())
+    in_place = old.fingerprint() != new.fingerprint() and new.embedding.auto_reindex
+    again = _space(old) != _space(new) or in_place
     rewritten = schema_revision(old.metadata_indexes()) != schema_revision(new.metadata_indexes())
     found = Embedding(again, rewritten, new.model.name)
     return _priced(found, stack, old, new) if ask_account and again else found
