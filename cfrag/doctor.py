@@ -17,8 +17,6 @@ from infra.bundle.project import stack_config
 from infra.config import RagConfig
 from infra.errors import CfragError
 from infra.settings import SECRET_BYTES
-from tools.prerequisites import NODE, PYTHON, dotted, found_version
-from tools.pulumi_tools import OLDEST_CLI
 
 Status = Literal["ok", "warning", "failed", "skipped"]
 PYTHON_314_DATE = date(2026, 9, 8)
@@ -62,6 +60,10 @@ class Settings:
 
 def machine(stack: PulumiStack) -> Iterator[Finding]:
     """Versions of what runs here: Python, Node.js, the Pulumi CLI, its SDK and the cloudflare plugin."""
+    # Of the project's folder, not of the installed package.
+    from tools.prerequisites import NODE, PYTHON, found_version
+    from tools.pulumi_tools import OLDEST_CLI
+
     yield _at_least("python", sys.version_info[:3], PYTHON, "make PYTHON=python3.12 setup")
     node = found_version(["node", "--version"])
     if node is None and stack.name != "local":
@@ -83,12 +85,16 @@ def _numbers(text: str) -> tuple[int, ...] | None:
     return tuple(map(int, match.groups())) if match else None
 
 
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
 def _at_least(check: str, found: tuple[int, ...] | None, least: tuple[int, ...], fix: str) -> Finding:
     if found is None or found < least:
         return Finding(
-            check, "failed", f"{dotted(found) if found else 'none'}; at least {dotted(least)}", fix
+            check, "failed", f"{_dotted(found) if found else 'none'}; at least {_dotted(least)}", fix
         )
-    return Finding(check, "ok", dotted(found))
+    return Finding(check, "ok", _dotted(found))
 
 
 def _sdk(cli: tuple[int, ...] | None) -> Finding:
@@ -97,10 +103,10 @@ def _sdk(cli: tuple[int, ...] | None) -> Finding:
         return Finding(
             "pulumi sdk",
             "failed",
-            f"{dotted(sdk)} with CLI {dotted(cli)}",
+            f"{_dotted(sdk)} with CLI {_dotted(cli)}",
             "use a CLI of the same major version",
         )
-    return Finding("pulumi sdk", "ok", dotted(sdk))
+    return Finding("pulumi sdk", "ok", _dotted(sdk))
 
 
 def _plugin(stack: PulumiStack) -> Finding:
