@@ -28,9 +28,11 @@ class Leftovers:
     A name that somebody else uses ends the run with one message.
     """
 
-    def __init__(self, account_id: str, api_token: pulumi.Output[str]) -> None:
+    def __init__(self, account_id: str, api_token: pulumi.Output[str], prefix: str = "") -> None:
         self._account_id = account_id
         self._api_token = api_token
+        # Hooks have one name each in a program.
+        self._prefix = prefix
         self.database = self._before_create("leftover-database", free_database)
         self.queue = self._before_create("leftover-queue", free_queue)
         self.consumer = self._before_create("leftover-consumer", free_consumer)
@@ -43,7 +45,7 @@ class Leftovers:
             inputs = dict(args.new_inputs or {})
             await account.call(f"make room for {args.name}", lambda client: free(client, account.id, inputs))
 
-        return ResourceHookBinding(before_create=[ResourceHook(name, hook)])
+        return ResourceHookBinding(before_create=[ResourceHook(self._prefix + name, hook)])
 
 
 def free_database(client: "Cloudflare", account_id: str, inputs: Inputs) -> None:

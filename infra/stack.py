@@ -24,6 +24,8 @@ from infra.resources import (
 from infra.settings import RagStackArgs
 
 MIGRATIONS = Path(__file__).resolve().parents[1] / "migrations"
+# The name of the one stack of a program, whose parts are then called by their plain names.
+ONLY = "rag"
 # A message that was pulled from the dead-letter queue is away for this long.
 _PULL_VISIBILITY_MS = 30_000
 _DAY_SECONDS = 86_400
@@ -37,13 +39,15 @@ class RagStack(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: RagStackArgs, opts: ResourceOptions | None = None) -> None:
         self.args, self.config = args, args.config
+        # A second stack in the same program needs names of its own for what is in it.
+        self.prefix = "" if name == ONLY else f"{name}-"
         self.names = args.config.names(args.stack)
         self.bundle = bundle.render(args.config)
         store.save(self.bundle, store.home())
 
         super().__init__("cfrag:index:RagStack", name, None, opts)
         self.providers = self._connect()
-        self.leftovers = Leftovers(args.account_id, args.api_token)
+        self.leftovers = Leftovers(args.account_id, args.api_token, self.prefix)
 
         # First of all: refuses a change of dims, metric or generation that wasn't asked for.
         self.space = self._embedding_space()
@@ -87,8 +91,10 @@ class RagStack(pulumi.ComponentResource):
     def _connect(self) -> list[pulumi.ProviderResource]:
         child, args = ResourceOptions(parent=self), self.args
         return [
-            cloudflare.Provider("cloudflare", api_token=args.api_token, opts=child),
-            CfragProvider("cfrag", api_token=args.api_token, account_id=args.account_id, opts=child),
+            cloudflare.Provider(f"{self.prefix}cloudflare", api_token=args.api_token, opts=child),
+            CfragProvider(
+                f"{self.prefix}cfrag", api_token=args.api_token, account_id=args.account_id, opts=child
+            ),
         ]
 
     def _child(self, *after: Resource, **options: Any) -> ResourceOptions:
@@ -104,7 +110,7 @@ class RagStack(pulumi.ComponentResource):
     def _embedding_space(self) -> EmbeddingSpace:
         wanted, *old = wiring.spaces(self.config, self.names)
         return EmbeddingSpace(
-            "space",
+            f"{self.prefix}space",
             owner=self.args.owner,
             database=self.names.db,
             index=wanted.name,
@@ -136,7 +142,7 @@ class RagStack(pulumi.ComponentResource):
         leaving = self.config.replacing is not None
         deletion = "allowed" if self.config.allow_data_loss else "when-replaced" if leaving else "protected"
         return VectorizeIndex(
-            f"index-g{space.generation}",
+            f"{self.prefix}index-g{space.generation}",
             name=space.name,
             dims=space.model.dims,
             metric=space.metric,
@@ -152,7 +158,7 @@ class RagStack(pulumi.ComponentResource):
     def _metadata_indexes(self) -> list[VectorizeMetadataIndex]:
         return [
             VectorizeMetadataIndex(
-                f"{space_name}-{each.property_name}",
+                f"{self.prefix}{space_name}-{each.property_name}",
                 index=index.name,
                 property_name=each.property_name,
                 index_type=each.type,
@@ -167,7 +173,7 @@ class RagStack(pulumi.ComponentResource):
 
     def _database(self) -> cloudflare.D1Database:
         return cloudflare.D1Database(
-            "db",
+            f"{self.prefix}db",
             account_id=self.args.account_id,
             name=self.names.db,
             # Left out, it is an update after every refresh.
@@ -178,13 +184,16 @@ class RagStack(pulumi.ComponentResource):
     def _migrations(self) -> D1Migrations:
         files = {path.name: path.read_text() for path in sorted(MIGRATIONS.glob("*.sql"))}
         return D1Migrations(
-            "migrations", database_id=self.database.id, migrations=files, opts=self._child(self.database)
+            f"{self.prefix}migrations",
+            database_id=self.database.id,
+            migrations=files,
+            opts=self._child(self.database),
         )
 
     def _queue(self, name: str, queue_name: str, days: int | None = None) -> cloudflare.Queue:
         """A queue that keeps its messages for so many days; without a number, for Cloudflare's default."""
         return cloudflare.Queue(
-            name,
+            f"{self.prefix}{name}",
             account_id=self.args.account_id,
             queue_name=queue_name,
             settings={"message_retention_period": days * _DAY_SECONDS} if days else None,
@@ -194,7 +203,7 @@ class RagStack(pulumi.ComponentResource):
     def _worker(self) -> cloudflare.Worker:
         observed, data = self.config.observability, (self.migrations, *self.metadata_indexes)
         return cloudflare.Worker(
-            "worker",
+            f"{self.prefix}worker",
             account_id=self.args.account_id,
             name=self.names.worker,
             subdomain={"enabled": self.config.serves_http, "previews_enabled": False},
@@ -204,7 +213,7 @@ class RagStack(pulumi.ComponentResource):
 
     def _uploaded(self) -> WorkerVersion:
         return WorkerVersion(
-            "version",
+            f"{self.prefix}version",
             worker_id=self.worker.id,
             worker=self.worker.name,
             bundle=self.bundle.digest,
@@ -241,7 +250,7 @@ class RagStack(pulumi.ComponentResource):
 
     def _deployment(self) -> cloudflare.WorkersDeployment:
         return cloudflare.WorkersDeployment(
-            "deployment",
+            f"{self.prefix}deployment",
             account_id=self.args.account_id,
             script_name=self.worker.name,
             strategy="percentage",
@@ -254,7 +263,7 @@ class RagStack(pulumi.ComponentResource):
             return ()
         return (
             cloudflare.WorkersCustomDomain(
-                "domain",
+                f"{self.prefix}domain",
                 account_id=self.args.account_id,
                 hostname=domain.hostname,
                 service=self.worker.name,
@@ -273,7 +282,7 @@ class RagStack(pulumi.ComponentResource):
         if queue.max_concurrency:
             settings["max_concurrency"] = queue.max_concurrency
         return cloudflare.QueueConsumer(
-            "consumer",
+            f"{self.prefix}consumer",
             account_id=self.args.account_id,
             queue_id=self.queue.id,
             type="worker",
@@ -286,7 +295,7 @@ class RagStack(pulumi.ComponentResource):
     def _dlq_consumer(self) -> cloudflare.QueueConsumer:
         """Lets tools pull from the dead-letter queue; without a consumer its messages just expire."""
         return cloudflare.QueueConsumer(
-            "ingest-dlq-consumer",
+            f"{self.prefix}ingest-dlq-consumer",
             account_id=self.args.account_id,
             queue_id=self.dlq.id,
             type="http_pull",
@@ -296,7 +305,7 @@ class RagStack(pulumi.ComponentResource):
 
     def _activation(self) -> SpaceActivation:
         return SpaceActivation(
-            "activation",
+            f"{self.prefix}activation",
             database_id=self.database.id,
             queue_id=self.queue.id,
             fingerprint=self.config.fingerprint(),
