@@ -5,7 +5,7 @@ import base64
 import binascii
 from collections.abc import Sequence
 
-from rag import embedder, ingest, model_state, repairs, store, sweep, vectors
+from rag import embedder, filterable, ingest, model_state, repairs, store, sweep, vectors
 from rag.bindings import Bindings
 from rag.document import stored
 from rag.errors import Problem, invalid_value, unknown_document
@@ -52,7 +52,7 @@ async def ingest_docs(b: Bindings, docs: Sequence[Document], *, source: str) -> 
 async def search_docs(b: Bindings, request: SearchRequest) -> SearchResponse:
     """The documents nearest in meaning that satisfy every condition, best first. Raises Problem."""
     state = await _state_of(b)
-    await model_state.refuse_unready(b, state, request.filter)
+    await filterable.refuse_unready(b, state, request.filter)
     any_of, space = vectors.filters(request.filter, request.tags, request.active), state.serving
     vector = await embedder.embed_query(b.ai, space.model, request.query)
     matches = await vectors.query(b.bound(space.generation), vector, request.top_k, any_of, space.metric)
@@ -204,6 +204,6 @@ async def _progress(b: Bindings, state: State) -> Progress | None:
         return None
     filled = state.incoming or state.serving
     source = next((space for space in state.spaces if space != filled), None)
-    found = await store.progress(b.db, filled, source, model_state.SCHEMA)
+    found = await store.progress(b.db, filled, source, filterable.SCHEMA)
     lacking = found.behind + (found.failed if state.incoming else 0)
     return Progress(done=found.total - lacking, total=found.total, failed=found.failed)

@@ -13,9 +13,10 @@ from rag import embedder, repairs, store, vectors
 from rag.bindings import Bindings
 from rag.document import formatted, vector_metadata
 from rag.errors import Problem
+from rag.filterable import SCHEMA
 from rag.hashing import content_hash
 from rag.logs import log
-from rag.model_state import SCHEMA, State
+from rag.model_state import State
 from rag.rows import LEASE_MS, Claim, Row, Written, now_ms
 from rag.schemas import Document, IngestResult
 from rag.spaces import Space

@@ -1,36 +1,26 @@
 """The drift machine: what the stored vectors are, what this Worker is made for, and what follows from it."""
 
-import hashlib
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rag import replacing, spaces, store
+from rag import filterable, replacing, spaces, store
 from rag import statements as sql
 from rag.bindings import Bindings
 from rag.document import FORMAT_VERSION
-from rag.errors import Problem, dims_mismatch, unavailable
-from rag.jsonsafe import compact
+from rag.errors import dims_mismatch, unavailable
+from rag.filterable import INDEXES, SCHEMA
 from rag.logs import log
 from rag.models import MODELS, Model
 from rag.rows import CLAIM_MS, now_ms
-from rag.settings import FIELDS, TAG_PROPERTIES
 from rag.spaces import Known, Space
 
 Status = Literal["fresh", "ok", "reindexing", "dims_mismatch", "replacing"]
 
 # How long an isolate may go on without looking.
 CACHE_SECONDS = replacing.KNOWN_AFTER_SECONDS
-
-# The metadata indexes that this Worker filters by, as "property:type".
-INDEXES = sorted(
-    [f"{name}:string" for name in TAG_PROPERTIES]
-    + ["active:boolean"]
-    + [f"{name}:{field['type']}" for name, field in FIELDS.items() if field["filterable"]]
-)
-SCHEMA = hashlib.sha256(",".join(INDEXES).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -144,7 +134,7 @@ async def _serve(
 ) -> State:
     """In the Worker's own space; where its model is another than the stored one, that is what moves."""
     if moves:
-        await _move_schema(b, meta)
+        await filterable.move(b, meta)
     advice = None
     if moves and known.other and not b.vars.replacing:
         left = known.serving if here == known.other else known.other
@@ -196,15 +186,11 @@ def _may_move(own: Space, meta: Mapping[str, str]) -> bool:
     return wanted == (own.fingerprint, str(own.generation), SCHEMA)
 
 
-def _schema(ready: Collection[str]) -> str:
-    return compact({"revision": SCHEMA, "ready": sorted(ready)})
-
-
 async def _begin(b: Bindings, own: Space, meta: dict[str, str]) -> State:
     """First boot: the vectors will be what this Worker is made for, if it is the wanted one."""
     moves = _may_move(own, meta)
     if moves:
-        meta["space"], meta["schema"] = spaces.text(own), _schema(INDEXES)
+        meta["space"], meta["schema"] = spaces.text(own), filterable.value(INDEXES)
         begin = (sql.META_BEGIN, "space", meta["space"]), (sql.META_BEGIN, "schema", meta["schema"])
         await store.run(b.db, *begin)
     return _serving("fresh", (own,), meta, moves)
@@ -232,31 +218,6 @@ def _stay(model: Model, here: Space) -> str:
     return advice
 
 
-async def _move_schema(b: Bindings, meta: dict[str, str]) -> None:
-    """Take over the metadata indexes of this Worker: new ones are ready when the sweep has been through."""
-    old = meta.get("schema")
-    held = json.loads(old) if old else {"revision": None, "ready": []}
-    if old and held["revision"] == SCHEMA:
-        return
-    ready = set(held["ready"]) & set(INDEXES)
-    new = _schema(ready)
-    moved = await (store.swap(b.db, "schema", old, new) if old else store.begin(b.db, "schema", new))
-    if not moved:
-        return
-    meta["schema"] = new
-    if ready == set(INDEXES):
-        # Indexes have only gone: every vector is in those that are left.
-        await store.run(b.db, (sql.ADOPT_SCHEMA, SCHEMA, str(held["revision"])))
-        meta["?schema"] = "0"
-    else:
-        log(
-            "info",
-            "metadata indexes were added: all vectors are written again",
-            missing=sorted(set(INDEXES) - ready),
-        )
-        meta["?schema"] = "1"
-
-
 async def finish(b: Bindings, state: State) -> None:
     """Every row is as it should be: all indexes are ready, and nothing is left of an older model."""
     known = spaces.read(state.meta)
@@ -268,7 +229,7 @@ async def finish(b: Bindings, state: State) -> None:
         new = spaces.text(done[0], done[1] if len(done) > 1 else known.other, discarding=known.discarding)
         await store.swap(b.db, "space", known.text, new)
     if not state.ready.issuperset(INDEXES):
-        await store.swap(b.db, "schema", state.meta["schema"], _schema(INDEXES))
+        await store.swap(b.db, "schema", state.meta["schema"], filterable.value(INDEXES))
     forget()
 
 
@@ -303,19 +264,3 @@ def _mismatch(b: Bindings, own: Space, known: Known | None, meta: Mapping[str, s
         "error", "embedding dimensions don't match the stored vectors", model=own.model.name, dims=b.vars.dims
     )
     return State("dims_mismatch", (own,), own.fingerprint, frozenset(), False, meta, advice)
-
-
-async def refuse_unready(b: Bindings, state: State, properties: Collection[str]) -> None:
-    """Raises Problem (409) for a filter on a field whose index does not hold every vector yet."""
-    for name in properties:
-        if f"{name}:{FIELDS[name]['type']}" in state.ready:
-            continue
-        found = await store.progress(b.db, state.serving, state.other, SCHEMA)
-        done = found.total - found.behind
-        raise Problem(
-            "conflict",
-            f"{done} of {found.total} documents are in the index of {name!r}; leave it out, or try later",
-            field=f"filter.{name}",
-            retry_after=30,
-            extra={"progress": {"done": done, "total": found.total}},
-        )

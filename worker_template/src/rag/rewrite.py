@@ -8,8 +8,9 @@ from rag import embedder, repairs, store, vectors
 from rag.bindings import Bindings
 from rag.document import Stored, formatted, stored, vector_metadata
 from rag.errors import Problem
+from rag.filterable import SCHEMA
 from rag.logs import log
-from rag.model_state import SCHEMA, State
+from rag.model_state import State
 from rag.rows import LEASE_MS, Row, Written, now_ms
 from rag.spaces import Space
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from rag import messages, model_state, repairs, replacing, rewrite, store
 from rag.bindings import Bindings
+from rag.filterable import SCHEMA
 from rag.jsonsafe import compact
 from rag.logs import log
-from rag.model_state import SCHEMA, State
+from rag.model_state import State
 from rag.rows import CLAIM_MS, Row, now_ms
 
 PAGE = 100
