@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from pulumi.runtime.rpc import UNKNOWN
+
 from cfrag.pulumi_run import Done, PulumiStack, last_words
 
 Verb = Literal["created", "updated", "replaced", "deleted"]
@@ -111,4 +113,6 @@ def _properties(kind: str, step: Mapping[str, Any]) -> tuple[str, ...]:
 def _shown(value: Any) -> str:
     if value is None:
         return "none"
+    if value == UNKNOWN:
+        return "not known yet"
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
