@@ -62,6 +62,11 @@ class Submissions:
         known = self._ids.get(index, [])
         return known[known.index(mutation) :] if mutation in known else [mutation]
 
+    def before(self, index: str, mutation: str) -> list[str]:
+        """Those that were accepted before `mutation`."""
+        known = self._ids.get(index, [])
+        return known[: known.index(mutation)] if mutation in known else []
+
 
 class Account:
     """One account; the SDK is imported and the client made on the first call."""

@@ -134,12 +134,15 @@ async def wait_processed(call: Call, index: str, mutation: Mutation, seconds: fl
 
     async def processed() -> bool:
         info = await call.account.call(f"read the state of Vectorize index {index}", _info(call, index))
-        reached = info.processed_up_to_datetime
-        if info.processed_up_to_mutation in call.account.submissions.since(index, mutation.id):
+        last, reached = info.processed_up_to_mutation, info.processed_up_to_datetime
+        if last in call.account.submissions.since(index, mutation.id):
             return True
+        if last in call.account.submissions.before(index, mutation.id):
+            # Known to be older, however long nothing else has been processed.
+            return False
         if reached is None or reached < mutation.submitted:
             return False
-        still = quiet.seconds(info.processed_up_to_mutation)
+        still = quiet.seconds(last)
         return reached > mutation.submitted + _DATE_RESOLUTION or still > _QUIET_SECONDS
 
     return await poll(call, processed, seconds=seconds, interval=0.25, waiting=waiting)
