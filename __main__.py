@@ -1,6 +1,7 @@
 """A stack of cfrag, as the Pulumi CLI runs it."""
 
 import signal
+import threading
 
 import pulumi
 
@@ -8,8 +9,10 @@ from infra.errors import CfragError
 from infra.settings import RagStackArgs
 from infra.stack import RagStack
 
-# The engine interrupts the program when it refuses a resource: no reason for a traceback.
-signal.signal(signal.SIGINT, signal.SIG_DFL)
+# The engine interrupts the program when it refuses a resource: no reason for a traceback. The Automation API
+# (`cfrag tenants`) runs it in a thread, which no signal reaches.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 try:
     stack = RagStack("rag", RagStackArgs.from_pulumi())
