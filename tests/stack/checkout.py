@@ -24,7 +24,7 @@ RAG = {
     "docsPublic": True,
 }
 _PARTS = ("infra", "worker_template", "migrations")
-_TIMEOUT = 150
+_TIMEOUT = 300
 Json = dict[str, Any]
 
 
