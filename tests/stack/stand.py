@@ -164,13 +164,19 @@ class Stand:
     def age(self) -> None:
         """As if the replacement had begun long ago: every isolate knows of both spaces by now."""
         sql = "UPDATE meta SET value = json_set(value, '$.other.began', 0) WHERE key = 'space'"
-        self.cloudflare.sql(self.database, sql)
+        self.sql(sql)
+
+    def sql(self, sql: str) -> list[Any]:
+        """The rows of one statement; the database restarts with the Worker, so it is asked again."""
+        client = self.cloudflare.client.with_options(max_retries=8)
+        (result,) = client.d1.database.query(self.database, account_id=self.cloudflare.account, sql=sql)
+        return list(result.results or ())
 
     def takes_over(self) -> bool:
         """Whether searches are answered from the space that takes over."""
         self.age()
         sql = "SELECT value FROM meta WHERE key = 'space'"
-        serving = json.loads(self.cloudflare.sql(self.database, sql)[0]["value"])["generation"]
+        serving = json.loads(self.sql(sql)[0]["value"])["generation"]
         return bool(serving == self.rag["embedding"]["generation"])
 
     def vectors(self, index: str) -> dict[str, Json]:
@@ -212,7 +218,7 @@ class Stand:
         )
 
     def rows(self) -> list[Any]:
-        return self.cloudflare.sql(self.database, "SELECT * FROM documents ORDER BY id")
+        return self.sql("SELECT * FROM documents ORDER BY id")
 
     def indexes(self) -> list[str]:
         listed = self.cloudflare.client.vectorize.indexes.list(account_id=self.cloudflare.account)
