@@ -1,10 +1,13 @@
-"""Another model of equal dims through the real `pulumi up`, while the Worker is killed and AI fails."""
+"""Another model of equal dims through the real `pulumi up`, while the Worker is killed and AI fails.
+
+Then the version before and this one in turn.
+"""
 
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -36,10 +39,17 @@ def _config(model: str) -> dict[str, Any]:
     return RAG | {"embedding": {"model": model}}
 
 
+class Searches(NamedTuple):
+    """What a running Worker said to searches: with as many hits as asked for, and anything else."""
+
+    answered: list[str]
+    wrong: list[str]
+
+
 @contextmanager
-def _searching(service: Service) -> Iterator[list[str]]:
+def _searching(service: Service) -> Iterator[Searches]:
     """Search all the time; answers that are none of a running Worker (it was killed) do not count."""
-    stop, wrong = threading.Event(), list[str]()
+    stop, searches = threading.Event(), Searches([], [])
 
     def search() -> None:
         while not stop.wait(0.3):
@@ -47,13 +57,13 @@ def _searching(service: Service) -> Iterator[list[str]]:
                 answer = service.call("POST", "/v1/search", {"query": "the number 7", "topK": 3})
             except httpx.TransportError:
                 continue
-            if answer.status_code != 200 or len(answer.json()["hits"]) != 3:
-                wrong.append(answer.text)
+            right = answer.status_code == 200 and len(answer.json()["hits"]) == 3
+            (searches.answered if right else searches.wrong).append(answer.text)
 
     thread = threading.Thread(target=search)
     thread.start()
     try:
-        yield wrong
+        yield searches
     finally:
         stop.set()
         thread.join()
@@ -99,16 +109,19 @@ def filled(new_checkout: NewCheckout, cloudflare: LocalCloudflare) -> Checkout:
 def test_every_document_is_embedded_again_and_none_is_lost(
     filled: Checkout, cloudflare: LocalCloudflare
 ) -> None:
-    service = filled.service()
+    service, before = filled.service(), filled.resources()
     filled.configure(_config(GEMMA))
-    with _searching(service) as wrong:
+    assert f"{COUNT} documents will be embedded again" in filled.preview()
+    with _searching(service) as searches:
         filled.up()
         cloudflare.control(
             "POST", "/__local/faults", {"target": "vectorize", "op": "upsert", "action": "kill-after"}
         )
         cloudflare.control("POST", "/__local/faults", {"target": "ai", "action": "error", "calls": 2})
         stats = _until_settled(service, GEMMA)
-    assert wrong == []
+    assert cloudflare.control("GET", "/__local/faults") == [], "the Worker was killed, and AI failed twice"
+    assert searches.wrong == []
+    assert len(searches.answered) > 10
     assert stats["progress"] is None
     assert _contents(service) == DOCUMENTS
     # Vectors of two models have nothing to do with each other: this would find them by chance only.
@@ -116,3 +129,25 @@ def test_every_document_is_embedded_again_and_none_is_lost(
         assert f"n/{at:03}" in service.search(f"Passage {at} speaks of the number {at}", topK=20)
     again = service.result("POST", "/v1/ingest", DOCUMENTS["n/007"])
     assert (again["status"], again["embedModel"]) == ("skipped", GEMMA)
+    _take_turns(service, cloudflare, before, filled.resources())
+
+
+def _take_turns(service: Service, cloudflare: LocalCloudflare, *states: dict[str, Any]) -> None:
+    """Roll back and forth, as a person does: no version undoes what another has done."""
+    versions = [state["version"]["id"].rpartition("/")[2] for state in states]
+    assert len(set(versions)) == len(states)
+    cloudflare.control("POST", "/__local/calls/reset")
+    for state, version in zip(states, versions, strict=True):
+        cloudflare.client.with_options(timeout=_DONE_SECONDS).workers.scripts.deployments.create(
+            state["worker"]["outputs"]["name"],
+            account_id=cloudflare.account,
+            strategy="percentage",
+            versions=[{"percentage": 100, "version_id": version}],
+        )
+        assert "n/123" in service.search("Passage 123 speaks of the number 123", topK=20)
+        assert service.result("POST", "/v1/ingest", DOCUMENTS["n/007"])["status"] == "skipped"
+        stats = service.result("GET", "/v1/stats")
+        assert (stats["state"], stats["documents"]["byModel"]) == ("ok", {GEMMA: COUNT})
+    calls = cloudflare.control("GET", "/__local/calls")
+    assert calls["ai"] == {"run": len(states)}, "only the questions are embedded"
+    assert "upsert" not in calls["vectorize"]
