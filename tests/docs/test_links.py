@@ -39,6 +39,8 @@ def test_every_page_of_the_documentation_can_be_reached_from_its_index() -> None
     seen, todo = set(), [index]
     while todo:
         page = todo.pop()
+        if page.is_dir():
+            todo += page.glob("*.md")
         if page in seen or page.suffix != ".md":
             continue
         seen.add(page)
