@@ -47,7 +47,8 @@ class Stand:
         (home / "cache").symlink_to(ROOT / ".cfrag/cache", target_is_directory=True)
         (home / "internal-api-secret").write_text(SECRET)
         cloudflare = LocalCloudflare.start(home, port)
-        cloudflare.control("PUT", "/__local/settings", {"vectorizeDelaySeconds": 0.3, "d1Faults": True})
+        settings = {"vectorizeDelaySeconds": 0.3, "d1Faults": True, "warmDeploys": False}
+        cloudflare.control("PUT", "/__local/settings", settings)
         stack = LocalStack(home, pulumi_env(home, cloudflare.api))
         ensure_cloudflare_plugin(stack.environment)
         stack.create()
