@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from infra.bundle.project import stack_config
 from infra.config import RagConfig
 
 _SECRETS = frozenset({"cf-rag:internalApiSecret", "cloudflare:apiToken"})
+# A process that was killed is still there for a moment.
+_ENDING_SECONDS = 2.0
 
 
 class LocalStack:
@@ -99,7 +102,8 @@ class LocalStack:
             json.loads(file.read_text())
             for file in (self.home / "pulumi/state/.pulumi/locks").rglob("*.json")
         ]
-        if locks and all(lock["hostname"] == socket.gethostname() and is_dead(lock["pid"]) for lock in locks):
+        here = all(lock["hostname"] == socket.gethostname() for lock in locks)
+        if locks and here and all(ends_soon(lock["pid"]) for lock in locks):
             self.run("cancel", "--yes")
 
     def _exists(self) -> bool:
@@ -134,14 +138,30 @@ class LocalStack:
         self.config_path.write_text(with_salt(source.read_text(), salt))
 
 
+def ends_soon(pid: int) -> bool:
+    """Whether a process is dead, or about to be: one that was killed needs a moment to end."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while not is_dead(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def is_dead(pid: int) -> bool:
+    """Whether no such process runs; one that has ended but still waits to be collected doesn't run."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except PermissionError:
         return False
-    return False
+    try:
+        # "pid (name) state …": the name may hold anything, so the last bracket counts.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
+    except FileNotFoundError:
+        # No /proc on this system, or the process has just gone; then the next try finds out.
+        return False
 
 
 def with_salt(text: str, salt: str) -> str:

@@ -115,6 +115,8 @@ class Checkout:
             if words in line:
                 break
         os.killpg(process.pid, signal.SIGKILL)
+        # Its end of the pipe closes with the last of the group.
+        process.stdout.read()
         process.stdout.close()
         process.wait(30)
         assert words in printed, printed
