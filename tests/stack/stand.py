@@ -47,7 +47,7 @@ class Stand:
         (home / "cache").symlink_to(ROOT / ".cfrag/cache", target_is_directory=True)
         (home / "internal-api-secret").write_text(SECRET)
         cloudflare = LocalCloudflare.start(home, port)
-        settings = {"vectorizeDelaySeconds": 0.3, "d1Faults": True, "warmDeploys": False}
+        settings = {"vectorizeDelaySeconds": 0.3, "d1Faults": True}
         cloudflare.control("PUT", "/__local/settings", settings)
         stack = LocalStack(home, pulumi_env(home, cloudflare.api))
         ensure_cloudflare_plugin(stack.environment)
@@ -140,7 +140,7 @@ class Stand:
 
     def _call(self, path: str, body: Json) -> None:
         service = Service(self.url(WORKER))
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while True:
             try:
                 answer = service.call("POST", path, body)
