@@ -127,13 +127,12 @@ def finish_command(
         if opened.config.replacing is None:
             _finish_cut_short(opened, status)
             return
-        if status.failed and drop_failed:
-            _confirm(
-                f"Delete {output.plural(len(status.failed), 'document')} ({', '.join(status.failed)})?", yes
-            )
-            _delete(opened, url, status.failed)
-            status = _follow(opened, account, ("complete", "blocked"))
-        elif status.phase == "settling":
+        dropped = status.failed if drop_failed else ()
+        if dropped:
+            _confirm(f"Delete {output.plural(len(dropped), 'document')} ({', '.join(dropped)})?", yes)
+            _delete(opened, url, dropped)
+        if dropped or status.phase == "settling":
+            _sweep(account)
             status = _follow(opened, account, ("complete", "blocked"))
         if status.phase != "complete":
             raise _refusal(status)
@@ -250,6 +249,17 @@ def _delete(opened: Stack, url: str | None, ids: tuple[str, ...]) -> None:
     with _service(opened, url) as client:
         for at in range(0, len(ids), DELETE_BATCH):
             client.delete(ids[at : at + DELETE_BATCH])
+
+
+def _sweep(account: StackAccount) -> None:
+    """Wake the sweep, which had given up on what is deleted now; no request may come for a while."""
+    queue = account.queue(account.names.ingest)
+    account.call(
+        "push a sweep message",
+        lambda client: client.queues.messages.push(
+            queue, account_id=account.id, body={"kind": "sweep", "cursor": ""}, content_type="json"
+        ),
+    )
 
 
 def _service(opened: Stack, url: str | None) -> Client:
