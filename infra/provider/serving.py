@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -28,6 +29,8 @@ _GUARDED = (
     *("CheckConfig", "DiffConfig", "Configure", "Check", "Diff"),
     *("Create", "Read", "Update", "Delete", "Invoke", "Construct", "Call"),
 )
+# How often a plugin looks whether its engine is still there.
+_ORPHAN_SECONDS = 1.0
 
 
 class PartialFailure(CfragError):
@@ -120,6 +123,13 @@ def status_of(failure: CfragError) -> Any:
     return status
 
 
+async def _orphaned() -> None:
+    """Returns when the engine that has started this process is gone: a killed one stops no plugin."""
+    engine = os.getppid()
+    while os.getppid() == engine:  # noqa: ASYNC110 - the system tells nobody
+        await asyncio.sleep(_ORPHAN_SECONDS)
+
+
 def serve(provider: EngineProvider, version: str) -> None:
     """Run `provider` as the plugin that the engine has just started; prints the port and blocks."""
     parser = argparse.ArgumentParser(description="Pulumi provider plugin (gRPC server)")
@@ -134,7 +144,9 @@ def serve(provider: EngineProvider, version: str) -> None:
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         print(port, flush=True)
-        await server.wait_for_termination()
+        ends = asyncio.ensure_future(server.wait_for_termination()), asyncio.ensure_future(_orphaned())
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        await server.stop(None)
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run())

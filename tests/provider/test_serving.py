@@ -1,6 +1,9 @@
 """Errors as the engine receives them."""
 
 import asyncio
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
@@ -9,6 +12,8 @@ from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.runtime import proto
 from pulumi.runtime.proto import provider_pb2, status_pb2
 
+from cfrag.local_stack import is_dead
+from cfrag.pulumi_env import ROOT
 from infra.errors import CfragError
 from infra.provider.engine import Engine
 from infra.provider.serving import EngineProvider, PartialFailure, Servicer
@@ -103,3 +108,31 @@ def test_a_changed_provider_config_is_reported(url: str, expected: Any) -> None:
 
 def test_the_plugin_reports_its_version() -> None:
     assert asyncio.run(served(Broken()).GetPluginInfo(None, Context())).version == "6.23.1"
+
+
+_ENGINE = """
+import subprocess, sys
+plugin = subprocess.Popen([sys.argv[1], "127.0.0.1:1"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+assert plugin.stdout.readline().strip().isdigit()
+print(plugin.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_plugin_ends_with_the_engine_that_started_it_however_that_ended() -> None:
+    launcher = ROOT / "infra/provider/pulumi-resource-cfrag"
+    engine = subprocess.Popen(
+        [sys.executable, "-c", _ENGINE, str(launcher)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert engine.stdout
+    plugin = int(engine.stdout.readline())
+    assert not is_dead(plugin)
+    engine.kill()
+    engine.communicate()
+    deadline = time.monotonic() + 30
+    while not is_dead(plugin) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert is_dead(plugin)
