@@ -123,15 +123,15 @@ def status_of(failure: CfragError) -> Any:
     return status
 
 
-async def _orphaned() -> None:
+async def _orphaned(engine: int) -> None:
     """Returns when the engine that has started this process is gone: a killed one stops no plugin."""
-    engine = os.getppid()
     while os.getppid() == engine:  # noqa: ASYNC110 - the system tells nobody
         await asyncio.sleep(_ORPHAN_SECONDS)
 
 
 def serve(provider: EngineProvider, version: str) -> None:
     """Run `provider` as the plugin that the engine has just started; prints the port and blocks."""
+    parent = os.getppid()
     parser = argparse.ArgumentParser(description="Pulumi provider plugin (gRPC server)")
     parser.add_argument("engine", help="address of the Pulumi engine")
     known, _ = parser.parse_known_args()
@@ -144,7 +144,7 @@ def serve(provider: EngineProvider, version: str) -> None:
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         print(port, flush=True)
-        ends = asyncio.ensure_future(server.wait_for_termination()), asyncio.ensure_future(_orphaned())
+        ends = asyncio.ensure_future(server.wait_for_termination()), asyncio.ensure_future(_orphaned(parent))
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         await server.stop(None)
 
