@@ -1,5 +1,6 @@
 """What tests of every area share."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,3 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for shared in SHARED & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group(shared))
+
+
+@pytest.fixture(scope="module")
+def pulumi_loop() -> Iterator[None]:
+    """An event loop of the thread: Pulumi wants one, and async tests before these leave none."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()

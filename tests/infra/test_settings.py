@@ -9,6 +9,8 @@ import pytest
 from infra.errors import ConfigError
 from infra.settings import RagStackArgs
 
+pytestmark = pytest.mark.usefixtures("pulumi_loop")
+
 SECRET = "0123456789abcdef0123456789abcdef"
 COMPLETE = {
     "cf-rag:rag": json.dumps({"name": "docs"}),

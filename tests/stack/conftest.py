@@ -1,6 +1,5 @@
 """One local Cloudflare for the stacks of these tests."""
 
-import asyncio
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,13 +14,8 @@ NewCheckout = Callable[..., Checkout]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def pulumi_loop() -> Iterator[None]:
-    """An event loop of the thread: Pulumi's mocks want one, and async tests before these leave none."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    yield
-    asyncio.set_event_loop(None)
-    loop.close()
+def program_loop(pulumi_loop: None) -> None:
+    """Pulumi's mocks want an event loop in every module here."""
 
 
 @pytest.fixture(scope="session")
