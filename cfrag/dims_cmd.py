@@ -133,6 +133,7 @@ def finish_command(
             _delete(opened, url, dropped)
         if dropped or status.phase == "settling":
             _sweep(account)
+        if dropped or status.phase in ("settling", "behind", "taking over"):
             status = _follow(opened, account, ("complete", "blocked"))
         if status.phase != "complete":
             raise _refusal(status)
@@ -212,7 +213,8 @@ def _follow(opened: Stack, account: StackAccount, until: tuple[Phase, ...]) -> S
                 if status.phase in until or settling > TAKE_OVER_SECONDS:
                     return status
                 time.sleep(seconds)
-                settling = settling + seconds if status.phase in ("settling", "ending") else 0.0
+                settled = status.phase in ("settling", "behind", "taking over", "ending")
+                settling = settling + seconds if settled else 0.0
     except KeyboardInterrupt:
         output.say("the Worker goes on by itself; to look again: cfrag dims status, or cfrag dims start")
         raise typer.Exit(INTERRUPTED) from None

@@ -16,6 +16,9 @@ from infra.bundle.expressions import MAIN, NEXT, Statement
 
 Side = Literal["main", "next"]
 
+EVERYWHERE_AFTER_MS = 60_000
+"""An isolate of the Worker goes on for at most so long without looking which space answers searches."""
+
 
 @dataclass(frozen=True)
 class SpaceInfo:
@@ -45,11 +48,15 @@ class SpaceInfo:
 
 @dataclass(frozen=True)
 class Spaces:
-    """The spaces that a stack's data is in; `discarding` while rows of a discarded one are left."""
+    """The spaces that a stack's data is in; `discarding` while rows of a discarded one are left.
+
+    `ended` is when (ms) an abort has taken the searches back from another space, 0 for never.
+    """
 
     serving: SpaceInfo
     other: SpaceInfo | None
     discarding: bool
+    ended: int = 0
 
     @classmethod
     def of(cls, meta: Mapping[str, str]) -> Spaces | None:
@@ -58,7 +65,12 @@ class Spaces:
             return None
         found = json.loads(meta["space"])
         other = found.get("other")
-        return cls(SpaceInfo.of(found), SpaceInfo.of(other) if other else None, bool(found.get("discarding")))
+        return cls(
+            SpaceInfo.of(found),
+            SpaceInfo.of(other) if other else None,
+            bool(found.get("discarding")),
+            int(found.get("ended", 0)),
+        )
 
     def find(self, generation: int) -> SpaceInfo | None:
         """The space of a generation, if the data is or is becoming in it."""
@@ -68,6 +80,11 @@ class Spaces:
     def cut_over_to(self, generation: int) -> bool:
         """Whether searches are answered from this generation."""
         return self.serving.generation == generation
+
+    @property
+    def taken_over(self) -> int:
+        """When (ms) searches were given to the serving space, once a replacement has cut over."""
+        return self.other.began if self.other else self.serving.began
 
 
 def progress_sql(side: Side) -> str:

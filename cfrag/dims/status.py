@@ -11,12 +11,25 @@ from infra.config import RagConfig
 if TYPE_CHECKING:
     from infra.provider.base import Call
 
-Phase = Literal["none", "not deployed", "re-embedding", "blocked", "settling", "behind", "complete", "ending"]
+Phase = Literal[
+    "none",
+    "not deployed",
+    "re-embedding",
+    "blocked",
+    "settling",
+    "behind",
+    "taking over",
+    "complete",
+    "ending",
+]
 
 
 @dataclass(frozen=True)
 class Status:
-    """One look. `generation` is the config's; `total`, `missing` and `failed` are documents of that space."""
+    """One look. `generation` is the config's; `total`, `missing` and `failed` are documents of that space.
+
+    `wait` is the seconds until every isolate of the Worker knows that it answers.
+    """
 
     phase: Phase
     generation: int
@@ -27,6 +40,7 @@ class Status:
     missing: int
     failed: tuple[str, ...]
     indexes: tuple[str, ...]
+    wait: int = 0
 
     @property
     def done(self) -> int:
@@ -54,6 +68,8 @@ class Status:
             "behind": f"{new} answers searches; {plural(self.missing, 'write')} will reach it in a moment",
             "blocked": f"{plural(len(self.failed), 'document')} can't be embedded by {self.model}: change or "
             "delete them, or: cfrag dims finish --drop-failed",
+            "taking over": f"{new} answers searches, which every isolate knows in {self.wait} s: "
+            "cfrag dims finish then, or abort",
             "settling": f"{new} is complete and takes over within minutes; {old} answers searches",
             "complete": f"{new} answers searches and nothing is missing: cfrag dims finish, or abort",
             "ending": f"a finish or abort was cut short: run `pulumi up`, or the command again "
@@ -75,7 +91,9 @@ def read(account: StackAccount, config: RagConfig) -> Status:
         progress = (await data.progress(call, generation) if data else None) or Progress(0, 0)
         known = bool(data and data.spaces and data.spaces.find(generation))
         serving = data.serving if data else None
-        phase = phase_of(config, known, serving, progress.missing, progress.failed, len(owned))
+        taken_over = bool(data and config.replacing and serving == generation)
+        wait = await data.seconds_until_known(call, data.taken_over) if data and taken_over else 0
+        phase = phase_of(config, known, serving, progress.missing, progress.failed, len(owned), wait)
         return Status(
             phase,
             generation,
@@ -86,13 +104,20 @@ def read(account: StackAccount, config: RagConfig) -> Status:
             progress.missing,
             progress.failed,
             tuple(index.name for index in owned),
+            wait,
         )
 
     return account.ask(look)
 
 
 def phase_of(
-    config: RagConfig, known: bool, serving: int | None, missing: int, failed: tuple[str, ...], indexes: int
+    config: RagConfig,
+    known: bool,
+    serving: int | None,
+    missing: int,
+    failed: tuple[str, ...],
+    indexes: int,
+    wait: int = 0,
 ) -> Phase:
     """The step that a stack is at; `known` says that the Worker has begun with the config's space."""
     if config.replacing is None:
@@ -100,7 +125,7 @@ def phase_of(
     if not known:
         return "not deployed"
     if serving == config.embedding.generation:
-        return "behind" if missing else "complete"
+        return "behind" if missing else "taking over" if wait else "complete"
     if missing == 0:
         return "settling"
     return "blocked" if missing == len(failed) else "re-embedding"

@@ -67,6 +67,13 @@ async def meta(call: Call, database: str) -> dict[str, str] | None:
     return {str(row["key"]): str(row["value"]) for row in rows}
 
 
+async def now(call: Call, database: str) -> int:
+    """The database's clock in ms; this machine's may be far from the Worker's."""
+    sql = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS now"
+    (row,) = await query(call, database, "read the database's clock", sql)
+    return int(row["now"])
+
+
 def space_of(values: dict[str, str]) -> dict[str, Any]:
     """The Worker's word on the stored vectors (`model`, `dims`, `generation`); empty before the first."""
     found = json.loads(values.get("space") or "{}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from infra import replacement
 from infra.provider import d1
 from infra.provider.base import Call
 from infra.provider.gate import KEY, Refusal, Space, Wish, embedding_setting, replacing_setting
-from infra.replacement import Spaces
+from infra.replacement import EVERYWHERE_AFTER_MS, Spaces
 
 SHOWN_IDS = 10
 
@@ -44,6 +45,16 @@ class Data:
     def serving(self) -> int | None:
         """The generation that searches are answered from."""
         return self.spaces.serving.generation if self.spaces else None
+
+    @property
+    def taken_over(self) -> int:
+        """When (ms) searches were given to the space that answers them now."""
+        return self.spaces.taken_over if self.spaces else 0
+
+    async def seconds_until_known(self, call: Call, since: int) -> int:
+        """Until every isolate knows of a change of `space` at that time (ms); 0 where it does."""
+        left = since + EVERYWHERE_AFTER_MS - await d1.now(call, self.database) if since else 0
+        return max(0, math.ceil(left / 1000))
 
     async def progress(self, call: Call, generation: int) -> Progress | None:
         """How complete a generation is; None where the Worker knows nothing of it."""
@@ -88,6 +99,9 @@ async def _unfinished(call: Call, data: Data, deployed: Wish, replaced: Space) -
     if data.serving != new.generation:
         reason = f"searches are still answered from generation {data.serving}"
         return _refused(reason, f"{back}, run `pulumi up` and finish a minute later; {abort}", replaced)
+    if seconds := await data.seconds_until_known(call, data.taken_over):
+        reason = f"an isolate of the Worker may still search generation {replaced.generation}"
+        return _refused(reason, f"{back} and finish in {seconds} s", replaced)
     return None
 
 
@@ -127,6 +141,8 @@ async def hold(call: Call, database: str, generation: int) -> Hold | None:
     progress = await data.progress(call, serving)
     if progress and progress.missing:
         return Hold(f"{_some_of(progress)} missing in generation {serving}", passing=True)
+    if await data.seconds_until_known(call, data.spaces.ended):
+        return Hold(f"an isolate of the Worker may still search generation {generation}", passing=True)
     return None
 
 

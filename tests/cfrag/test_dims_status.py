@@ -18,6 +18,7 @@ REPLACING: dict[str, Any] = {
 class Counts(NamedTuple):
     missing: int
     failed: tuple[str, ...] = ()
+    wait: int = 0
 
 
 @pytest.mark.parametrize(
@@ -29,14 +30,16 @@ class Counts(NamedTuple):
         (True, 1, Counts(1, ("a",)), "blocked"),
         (True, 1, Counts(0), "settling"),
         (True, 2, Counts(0), "complete"),
-        (True, 2, Counts(1), "behind"),
+        (True, 2, Counts(0, wait=20), "taking over"),
+        (True, 2, Counts(1, wait=20), "behind"),
     ],
 )
 def test_the_step_follows_from_what_the_data_says(
     known: bool, serving: int, counts: Counts, phase: str
 ) -> None:
     config = RagConfig.from_pulumi(REPLACING)
-    assert phase_of(config, known, serving, counts.missing, counts.failed, indexes=2) == phase
+    found = phase_of(config, known, serving, counts.missing, counts.failed, 2, counts.wait)
+    assert found == phase
 
 
 @pytest.mark.parametrize(("indexes", "phase"), [(1, "none"), (2, "ending")])
@@ -53,6 +56,7 @@ def test_every_step_says_what_comes_next() -> None:
         "blocked",
         "settling",
         "behind",
+        "taking over",
         "complete",
         "ending",
     ):

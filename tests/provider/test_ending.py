@@ -1,6 +1,7 @@
 """The end of a replacement: finished or aborted only where no document is missing after it."""
 
 import json
+import re
 
 import pytest
 
@@ -60,6 +61,26 @@ async def test_a_finish_waits_until_the_new_space_answers(
 ) -> None:
     under_way(cloudflare, "waits", [IN_BOTH])
     assert "still answered from generation 1" in (await finish(direct, "waits"))["replacing"]
+
+
+async def test_a_finish_waits_until_no_isolate_searches_the_old_space(
+    direct: Direct, cloudflare: LocalCloudflare
+) -> None:
+    database = under_way(cloudflare, "fresh", [IN_BOTH, IN_NEW], cut_over=True)
+    set_clock(cloudflare, database, "$.other.began", seconds_ago=20)
+    reason = (await finish(direct, "fresh"))["replacing"]
+    assert "an isolate of the Worker may still search generation 1" in reason
+    found = re.search(r"finish in (\d+) s", reason)
+    assert found
+    assert 20 < int(found[1]) <= 40
+    set_clock(cloudflare, database, "$.other.began", seconds_ago=61)
+    assert await finish(direct, "fresh") == {}
+
+
+def set_clock(cloudflare: LocalCloudflare, database: str, path: str, *, seconds_ago: int) -> None:
+    now = f"CAST(unixepoch('subsec') * 1000 AS INTEGER) - {seconds_ago * 1000}"
+    sql = f"UPDATE meta SET value = json_set(value, '{path}', {now}) WHERE key = 'space'"
+    cloudflare.sql(database, sql)
 
 
 async def test_a_complete_replacement_is_finished_with_a_word(
@@ -164,10 +185,15 @@ async def test_the_old_index_goes_after_the_cut_over(direct: Direct, cloudflare:
     assert await direct.read(INDEX, old["name"]) is None
 
 
-async def test_the_new_index_goes_when_the_data_has_gone_back(
-    direct: Direct, cloudflare: LocalCloudflare
+async def test_the_new_index_goes_when_the_data_has_gone_back_and_every_isolate_knows(
+    direct: Direct, cloudflare: LocalCloudflare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    under_way(cloudflare, "aborted", [IN_BOTH, IN_OLD], desired=1)
+    database = under_way(cloudflare, "aborted", [IN_BOTH, IN_OLD], desired=1)
     new = index("aborted", 1024, 2)
+    set_clock(cloudflare, database, "$.ended", seconds_ago=5)
+    monkeypatch.setattr("infra.provider.resources.vectorize_index.TAKE_OVER_SECONDS", 0.1)
+    with pytest.raises(CfragError, match="an isolate of the Worker may still search generation 2"):
+        await direct.delete(INDEX, new["name"], new)
+    set_clock(cloudflare, database, "$.ended", seconds_ago=61)
     await direct.delete(INDEX, new["name"], new)
     assert await direct.read(INDEX, new["name"]) is None

@@ -6,8 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,8 +50,7 @@ class Stand:
         (home / "cache").symlink_to(ROOT / ".cfrag/cache", target_is_directory=True)
         (home / "internal-api-secret").write_text(SECRET)
         cloudflare = LocalCloudflare.start(home, port)
-        settings = {"vectorizeDelaySeconds": 0.3, "d1Faults": True}
-        cloudflare.control("PUT", "/__local/settings", settings)
+        cloudflare.control("PUT", "/__local/settings", {"vectorizeDelaySeconds": 0.3})
         stack = LocalStack(home, pulumi_env(home, cloudflare.api))
         ensure_cloudflare_plugin(stack.environment)
         stack.create()
@@ -163,9 +165,26 @@ class Stand:
         return found[0].uuid
 
     def age(self) -> None:
-        """As if the replacement had begun long ago: every isolate knows of both spaces by now."""
-        sql = "UPDATE meta SET value = json_set(value, '$.other.began', 0) WHERE key = 'space'"
-        self.sql(sql)
+        """As if the replacement's last step had been long ago: every isolate knows of it by now."""
+        path = "CASE WHEN json_extract(value, '$.other') IS NULL THEN '$.began' ELSE '$.other.began' END"
+        self.sql(f"UPDATE meta SET value = json_set(value, {path}, 0) WHERE key = 'space'")
+
+    @contextmanager
+    def hurry(self) -> Iterator[None]:
+        """Without the minutes in which isolates get to know of a step."""
+        stop = threading.Event()
+
+        def age() -> None:
+            while not stop.wait(1):
+                self.age()
+
+        with ThreadPoolExecutor(1) as pool:
+            aging = pool.submit(age)
+            try:
+                yield
+            finally:
+                stop.set()
+            aging.result()
 
     def sql(self, sql: str) -> list[Any]:
         """The rows of one statement; the database restarts with the Worker, so it is asked again."""
@@ -175,7 +194,6 @@ class Stand:
 
     def takes_over(self) -> bool:
         """Whether searches are answered from the space that takes over."""
-        self.age()
         sql = "SELECT value FROM meta WHERE key = 'space'"
         serving = json.loads(self.sql(sql)[0]["value"])["generation"]
         return bool(serving == self.rag["embedding"]["generation"])

@@ -53,6 +53,8 @@ async def test_an_abort_at_any_time_keeps_what_was_written_meanwhile(
     stack.activate(stack.old_config)
     await back.drain()
     assert (stack.spaces.serving.generation, stack.spaces.other) == (3, None)
+    # Where the new space has answered, its index has to stay until every isolate knows better.
+    assert (stack.spaces.ended > 0) is (when == "after the cut-over")
     platform.vectorize.delete("g4")
     back.look_again()
     stats = await back.stats()

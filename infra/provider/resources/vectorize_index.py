@@ -21,8 +21,8 @@ DUPLICATE_NAME = 3002
 """`vectorize.index.duplicate_name`."""
 DELETE_BY_NAME = "CFRAG_DELETE_INDEX"
 """Environment variable that names an index whose deletion is wanted, whatever its state says."""
-TAKE_OVER_SECONDS = 90.0
-"""How long a delete waits for the deployed Worker: its isolates look every 60 s."""
+TAKE_OVER_SECONDS = 150.0
+"""How long a delete waits for the deployed Worker: its isolates look every 60 s, then all have to know."""
 _FIXED = ("name", "dims", "metric", "generation", "owner")
 
 

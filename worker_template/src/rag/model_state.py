@@ -226,7 +226,8 @@ async def finish(b: Bindings, state: State) -> None:
         done = [
             replace(each, reindexing=False, since=now) if each.reindexing else each for each in state.spaces
         ]
-        new = spaces.text(done[0], done[1] if len(done) > 1 else known.other, discarding=known.discarding)
+        other = done[1] if len(done) > 1 else known.other
+        new = spaces.text(done[0], other, discarding=known.discarding, ended=known.ended)
         await store.swap(b.db, "space", known.text, new)
     if not state.ready.issuperset(INDEXES):
         await store.swap(b.db, "schema", state.meta["schema"], filterable.value(INDEXES))

@@ -122,7 +122,9 @@ async def end(b: Bindings, known: Known, kept: Space, schema: str) -> bool:
     if found.stranded:
         log("error", "documents are in the other space only: put `replacing` back", documents=found.stranded)
         return False
-    if await store.swap(b.db, "space", known.text, spaces.text(kept)):
+    # Until every isolate has looked, some still search the space that answered: its index has to stay.
+    ended = now_ms() if left == known.serving else known.ended
+    if await store.swap(b.db, "space", known.text, spaces.text(kept, ended=ended)):
         log("warn", "the replacement has ended", kept=kept.described(), left=left.described())
         await _cleared(b, left.side)
     return True

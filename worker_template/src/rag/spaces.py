@@ -68,13 +68,15 @@ def of(given: Vars, model: Model, **changes: Any) -> Space:
 class Known:
     """What `meta` says: `text` is its very words, for compare and set.
 
-    `discarding` while rows are left of a space that has been discarded.
+    `discarding` while rows are left of a space that has been discarded; `ended` is when (ms) the last
+    replacement ended by leaving the space that answered searches until then, 0 for never.
     """
 
     serving: Space
     other: Space | None
     discarding: bool
     text: str
+    ended: int = 0
 
     def of(self, generation: int) -> Space | None:
         """The space of this generation."""
@@ -84,7 +86,8 @@ class Known:
     def with_changed(self, old: Space, new: Space) -> str:
         """The value of `space` with one of the spaces changed."""
         serving = new if self.serving == old else self.serving
-        return text(serving, new if self.other == old else self.other, discarding=self.discarding)
+        other = new if self.other == old else self.other
+        return text(serving, other, discarding=self.discarding, ended=self.ended)
 
 
 def read(meta: Mapping[str, str]) -> Known | None:
@@ -93,10 +96,16 @@ def read(meta: Mapping[str, str]) -> Known | None:
         return None
     found = json.loads(meta[_KEY])
     other = found.get("other")
-    return Known(_space(found), _space(other) if other else None, bool(found.get("discarding")), meta[_KEY])
+    return Known(
+        _space(found),
+        _space(other) if other else None,
+        bool(found.get("discarding")),
+        meta[_KEY],
+        int(found.get("ended", 0)),
+    )
 
 
-def text(serving: Space, other: Space | None = None, *, discarding: bool = False) -> str:
+def text(serving: Space, other: Space | None = None, *, discarding: bool = False, ended: int = 0) -> str:
     """The value of `space`: what every Worker, the statements' fences and the operator's tools read."""
     each = {space.side: space for space in (other, serving) if space}
     sides: tuple[Side, ...] = ("main", "next")
@@ -105,6 +114,7 @@ def text(serving: Space, other: Space | None = None, *, discarding: bool = False
             **_record(serving),
             "other": _record(other) if other else None,
             "discarding": discarding,
+            "ended": ended,
             "ids": {side: each[side].id if side in each else UNUSED for side in sides},
             "marks": {side: each[side].mark if side in each else None for side in sides},
         }
