@@ -1,16 +1,16 @@
 """RagStack: every resource of a deployment, from top to bottom."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pulumi
 from pulumi import Output, Resource, ResourceOptions
 
-from infra import bundle, wiring
+from infra import bundle, cloudflare, wiring
+from infra.adopt import Existing
 from infra.bundle import store
 from infra.bundle.tables import schema_revision
-from infra.cloudflare import resources as cloudflare
 from infra.leftovers import Leftovers
 from infra.resources import (
     CfragProvider,
@@ -48,6 +48,7 @@ class RagStack(pulumi.ComponentResource):
         super().__init__("cfrag:index:RagStack", name, None, opts)
         self.providers = self._connect()
         self.leftovers = Leftovers(args.account_id, args.api_token, self.prefix)
+        self.existing = self._adopted() if args.config.adopt else {}
 
         # First of all: refuses a change of dims, metric or generation that wasn't asked for.
         self.space = self._embedding_space()
@@ -96,6 +97,11 @@ class RagStack(pulumi.ComponentResource):
                 f"{self.prefix}cfrag", api_token=args.api_token, account_id=args.account_id, opts=child
             ),
         ]
+
+    def _adopted(self) -> Mapping[str, str]:
+        """The ids to import, by the names that resources have in this class."""
+        files = sorted(path.name for path in MIGRATIONS.glob("*.sql"))
+        return Existing(self.config, self.names, self.prefix, files, self.providers[-1]).ids
 
     def _child(self, *after: Resource, **options: Any) -> ResourceOptions:
         """Options of a child that is made after others, and removed before them."""
@@ -178,7 +184,12 @@ class RagStack(pulumi.ComponentResource):
             name=self.names.db,
             # Left out, it is an update after every refresh.
             read_replication={"mode": self.config.read_replication},
-            opts=self._child(self.space, protect=self._keeps_data, hooks=self.leftovers.database),
+            opts=self._child(
+                self.space,
+                protect=self._keeps_data,
+                hooks=self.leftovers.database,
+                import_=self.existing.get("db"),
+            ),
         )
 
     def _migrations(self) -> D1Migrations:
@@ -197,7 +208,7 @@ class RagStack(pulumi.ComponentResource):
             account_id=self.args.account_id,
             queue_name=queue_name,
             settings={"message_retention_period": days * _DAY_SECONDS} if days else None,
-            opts=self._child(self.space, hooks=self.leftovers.queue),
+            opts=self._child(self.space, hooks=self.leftovers.queue, import_=self.existing.get(name)),
         )
 
     def _worker(self) -> cloudflare.Worker:
@@ -208,7 +219,13 @@ class RagStack(pulumi.ComponentResource):
             name=self.names.worker,
             subdomain={"enabled": self.config.serves_http, "previews_enabled": False},
             observability={"enabled": observed.enabled, "head_sampling_rate": observed.head_sampling_rate},
-            opts=self._child(*data, self.queue, self.dlq, hooks=self.leftovers.worker),
+            opts=self._child(
+                *data,
+                self.queue,
+                self.dlq,
+                hooks=self.leftovers.worker,
+                import_=self.existing.get("worker"),
+            ),
         )
 
     def _uploaded(self) -> WorkerVersion:
@@ -274,7 +291,7 @@ class RagStack(pulumi.ComponentResource):
 
     def _consumer(self) -> cloudflare.QueueConsumer:
         queue = self.config.queue
-        settings: cloudflare.QueueConsumerSettingsArgsDict = {
+        settings: cloudflare.ConsumerSettings = {
             "batch_size": queue.batch_size,
             "max_retries": queue.max_retries,
             "max_wait_time_ms": queue.max_wait_seconds * 1000,
@@ -325,4 +342,4 @@ class RagStack(pulumi.ComponentResource):
             return f"https://{self.config.domain.hostname}"
         if not self.config.serves_http:
             return None
-        return self.worker.subdomain.apply(lambda subdomain: subdomain.url)
+        return self.worker.subdomain.apply(lambda subdomain: subdomain.get("url"))

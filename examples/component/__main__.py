@@ -2,7 +2,7 @@
 
 import pulumi
 
-from infra.cloudflare import resources as cloudflare
+from infra import cloudflare
 from infra.config import RagConfig
 from infra.sections import Cors, Embedding, MetadataField
 from infra.settings import RagStackArgs

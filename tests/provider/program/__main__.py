@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 
-from infra import resources
+from infra import cloudflare, resources
 
 # The engine interrupts the program when it refuses a resource: that is no error of the program's own.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -29,9 +29,7 @@ def resolved(value: Any) -> Any:
 
 for entry in json.loads(Path("wanted.json").read_text()):
     if entry["kind"].startswith("cloudflare."):
-        from infra.cloudflare import resources as official
-
-        kind = getattr(official, entry["kind"].removeprefix("cloudflare."))
+        kind = getattr(cloudflare, entry["kind"].removeprefix("cloudflare."))
     else:
         kind = getattr(resources, entry["kind"])
     after = [made[name] for name in entry.get("after", ())]
