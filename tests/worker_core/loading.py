@@ -33,7 +33,7 @@ def render(config: RagConfig, folder: Path) -> Path:
 
 _CORE = (
     "consumer core document embedder errors hashing jsonsafe model_state models schemas spaces store sweep "
-    "vectors"
+    "transfer vectors"
 )
 
 

@@ -19,6 +19,7 @@ DATA_ROUTES = {
     ("delete", "/v1/docs/{id}"),
     ("post", "/v1/docs/delete"),
     ("get", "/v1/stats"),
+    ("get", "/v1/space"),
 }
 
 

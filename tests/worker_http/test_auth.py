@@ -17,6 +17,7 @@ ROUTES = [
     ("DELETE", "/v1/docs/a"),
     ("POST", "/v1/docs/delete"),
     ("GET", "/v1/stats"),
+    ("GET", "/v1/space"),
     ("GET", "/openapi.json"),
     ("GET", "/docs"),
 ]

@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from rag import mcp
 from rag.edge import Edge, raise_through
 from rag.openapi import describe, operation_id
-from rag.routes import dashboard, documents, internal, search, service
+from rag.routes import dashboard, documents, internal, search, service, transfer
 from rag.settings import AUTH_MODE, CORS_ORIGINS, DASHBOARD, MCP_ENABLED, NAME
 
 _EXPOSED = ["Server-Timing", "X-Request-Id", "WWW-Authenticate", "Retry-After"]
@@ -38,7 +38,7 @@ def build() -> FastAPI:
     )
     routers = [service.health]
     if AUTH_MODE != "service":
-        routers += [service.routes, documents.routes, search.routes, internal.queue_routes]
+        routers += [service.routes, documents.routes, search.routes, internal.queue_routes, transfer.routes]
     if AUTH_MODE == "keys":
         routers.append(internal.key_routes)
     if DASHBOARD:

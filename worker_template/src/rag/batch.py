@@ -13,8 +13,21 @@ async def ingest_batch(
     env: Bindings, entries: Sequence[Any], *, source: str, request_id: str | None = None
 ) -> BatchResult:
     """Ingest those entries that are documents; an entry that is a `Problem` is its own result."""
-    valid = [entry for entry in entries if isinstance(entry, Document)]
-    ingested = iter(await core.ingest_docs(env, valid, source=source) if valid else [])
+    valid = documents_of(entries)
+    done = await core.ingest_docs(env, valid, source=source) if valid else []
+    return results_of(entries, done, request_id)
+
+
+def documents_of(entries: Sequence[Any]) -> list[Any]:
+    """Those entries that are documents."""
+    return [entry for entry in entries if isinstance(entry, Document)]
+
+
+def results_of(
+    entries: Sequence[Any], done: Sequence[IngestResult | Problem], request_id: str | None
+) -> BatchResult:
+    """A result for each entry, given those of the documents among them."""
+    ingested = iter(done)
     outcomes = [next(ingested) if isinstance(entry, Document) else entry for entry in entries]
     return BatchResult(results=[_result(*pair, request_id) for pair in zip(entries, outcomes, strict=True)])
 

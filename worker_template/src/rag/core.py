@@ -52,7 +52,7 @@ async def ingest_docs(b: Bindings, docs: Sequence[Document], *, source: str) -> 
 async def search_docs(b: Bindings, request: SearchRequest) -> SearchResponse:
     """The documents nearest in meaning that satisfy every condition, best first. Raises Problem."""
     state = await _state_of(b)
-    await filterable.refuse_unready(b, state, request.filter)
+    await filterable.refuse_unready(b, state, request)
     any_of, space = vectors.filters(request.filter, request.tags, request.active), state.serving
     vector = await embedder.embed_query(b.ai, space.model, request.query)
     matches = await vectors.query(b.bound(space.generation), vector, request.top_k, any_of, space.metric)
@@ -117,15 +117,23 @@ def _model_name(fingerprint: str | None) -> str | None:
 
 
 async def list_docs(
-    b: Bindings, cursor: str | None, limit: int, content: bool, *, recent: bool = False
+    b: Bindings,
+    cursor: str | None,
+    limit: int,
+    content: bool,
+    *,
+    recent: bool = False,
+    after: str | None = None,
 ) -> DocList:
     """A page of documents by id, with content if asked for. Raises Problem (422) for a wrong cursor.
 
-    `recent` asks for those written last, newest first, on one page.
+    `recent` asks for those written last, newest first, on one page; `after` an id for those behind it.
     """
     space = (await _state_of(b)).serving
     reading = (
-        store.recent(b.db, limit, space) if recent else store.page(b.db, _after(cursor), limit + 1, space)
+        store.recent(b.db, limit, space)
+        if recent
+        else store.page(b.db, after or _after(cursor), limit + 1, space)
     )
     rows = await reading
     shown = rows[:limit]

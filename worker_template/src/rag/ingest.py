@@ -5,7 +5,7 @@ one decides. Round trips of a single ingest: 2 D1, and for each space 1 AI and 1
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,25 +29,34 @@ _Copied = tuple[str | None, str]
 
 @dataclass(frozen=True)
 class _Work:
-    """A document on its way: its place in the request, its hash and what its vector will carry."""
+    """A document on its way: its place in the request, its hash and what its vector will carry.
+
+    `given` are the values of the serving space's vector, where they need not be asked of AI.
+    """
 
     at: int
     document: Document
     hash: str
     metadata: dict[str, Any]
+    given: list[float] | None
 
     @property
     def id(self) -> str:
         return self.document.id
 
 
-async def ingest(b: Bindings, state: State, documents: list[Document]) -> list[IngestResult | Problem]:
-    """A result for each document, in order. Of documents with one id, the last one stays."""
+async def ingest(
+    b: Bindings, state: State, documents: Sequence[Document], given: Sequence[list[float]] = ()
+) -> list[IngestResult | Problem]:
+    """A result for each document, in order. Of documents with one id, the last one stays.
+
+    `given` are vectors of the documents, one for each, made as those of the serving space are; or none.
+    """
     results: dict[int, IngestResult | Problem] = {}
     rounds: list[dict[str, _Work]] = []
     for at, document in enumerate(documents):
         try:
-            work = _prepare(at, document)
+            work = _prepare(at, document, given[at] if given else None)
         except Problem as problem:
             results[at] = problem
             continue
@@ -60,9 +69,9 @@ async def ingest(b: Bindings, state: State, documents: list[Document]) -> list[I
     return [results[at] for at in range(len(documents))]
 
 
-def _prepare(at: int, document: Document) -> _Work:
+def _prepare(at: int, document: Document, given: list[float] | None) -> _Work:
     hashed = content_hash(document.title, document.body, document.tags, document.metadata)
-    return _Work(at, document, hashed, vector_metadata(document, hashed, document.active))
+    return _Work(at, document, hashed, vector_metadata(document, hashed, document.active), given)
 
 
 class _Round:
@@ -114,8 +123,11 @@ class _Round:
 
     async def _values(self, space: Space, works: list[_Work], rows: dict[str, Row]) -> _Values:
         """What to write into a space for each document, or why there is nothing to write."""
-        same = [work for work in works if self._flag_only(work, rows[work.id])]
-        values: _Values = {**await self._stored_values(space, same)}
+        values: _Values = {}
+        if space.fingerprint == self.state.serving.fingerprint:
+            values |= {work.id: work.given for work in works if work.given is not None}
+        same = [work for work in works if work.id not in values and self._flag_only(work, rows[work.id])]
+        values |= await self._stored_values(space, same)
         bare = [work for work in works if work.id not in values]
         if bare:
             texts = [formatted(work.document) for work in bare]

@@ -17,6 +17,7 @@ _TAGS = [
     {"name": "search", "description": "Find documents by meaning; the state of the service."},
     {"name": "keys", "description": "API keys. Only with the internal secret."},
     {"name": "queue", "description": "Documents to be ingested later. Only with the internal secret."},
+    {"name": "backup", "description": "Vectors, out and in again. Only with the internal secret."},
     {"name": "service", "description": "Health."},
 ]
 _REASONS = {

@@ -53,7 +53,7 @@ async def _get(env: Bindings, request: s.DocumentRef) -> BaseModel:
 
 async def _list(env: Bindings, query: s.ListQuery) -> BaseModel:
     size, recent = query.page_size(), query.order == "recent"
-    return await core.list_docs(env, query.cursor, size, query.content, recent=recent)
+    return await core.list_docs(env, query.cursor, size, query.content, recent=recent, after=query.after)
 
 
 async def _stats(env: Bindings, _: s.Nothing) -> BaseModel:

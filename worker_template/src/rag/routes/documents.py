@@ -55,7 +55,8 @@ async def list_documents(query: Annotated[s.ListQuery, Query()], env: Env) -> Re
     State only, or with `content=true` also titles, texts, tags and metadata.
     """
     size, recent = query.page_size(), query.order == "recent"
-    return reply(await core.list_docs(env, query.cursor, size, query.content, recent=recent))
+    listed = core.list_docs(env, query.cursor, size, query.content, recent=recent, after=query.after)
+    return reply(await listed)
 
 
 # Before the routes with an id: this path is no document.

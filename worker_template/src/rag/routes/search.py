@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from rag import core
+from rag import core, transfer
 from rag import schemas as s
 from rag.auth import require_auth
 from rag.routes.common import Env, documented, reply, router
@@ -27,3 +27,9 @@ async def search(request: s.SearchRequest, env: Env) -> Response:
 async def stats(env: Env) -> Response:
     """The state of the vector space, counts of documents, and the progress of what is under way."""
     return reply(await core.get_stats(env))
+
+
+@routes.get("/v1/space", dependencies=_READ, response_model=s.Space, responses=documented(503))
+async def space(env: Env) -> Response:
+    """What documents and their vectors are made of here, for backups: fields, model, fingerprint."""
+    return reply(await transfer.get_space(env))
