@@ -141,7 +141,8 @@ def cloudflare_of_its_own() -> Iterator[tuple[Running, Path]]:
             running.call(
                 "PUT",
                 "/__local/settings",
-                {"apiBudget": True, "warmDeploys": False, "vectorizeDelaySeconds": 0},
+                # As for tenants that nobody asks yet: their Workers don't boot.
+                {"apiBudget": True, "warmDeploys": False, "queuesPaused": True, "vectorizeDelaySeconds": 0},
             )
             environment = pulumi_env(home, running.api)
             environment.pop("PULUMI_OPTION_CONFIG_FILE", None)

@@ -37,6 +37,7 @@ class Engines:
         self._queues.producers = producers
         self._faults = faults.Faults(kill_cell)
         self._deliver = deliver
+        self._dispatcher = queues.Dispatcher(self._queues.broker, self._handle)
         self._dispatching: asyncio.Task[None] | None = None
 
     def account_routes(self) -> list[Route]:
@@ -56,8 +57,7 @@ class Engines:
         ]
 
     def start(self) -> None:
-        dispatcher = queues.Dispatcher(self._queues.broker, self._handle)
-        self._dispatching = asyncio.create_task(dispatcher.run(), name="queues")
+        self._dispatching = asyncio.create_task(self._dispatcher.run(), name="queues")
 
     async def _handle(self, worker: str, queue: str, messages: list[JsonObject]) -> JsonObject:
         try:
@@ -75,6 +75,9 @@ class Engines:
 
     def set_vectorize_delay(self, seconds: float) -> None:
         self._vectorize.delay = seconds
+
+    def pause_deliveries(self, paused: bool) -> None:
+        self._dispatcher.pause(paused)
 
     # what others ask about
 

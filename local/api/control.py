@@ -23,6 +23,8 @@ SETTINGS: dict[str, type | tuple[type, ...]] = {
     "d1Faults": bool,
     # False: a Worker boots at its first request; a start that fails shows only then.
     "warmDeploys": bool,
+    # True: no Worker is called for a message, so those without requests never boot.
+    "queuesPaused": bool,
     "workerGzipBytes": int,
 }
 INVALID_SETTING = 10400
@@ -50,6 +52,7 @@ class ControlApi:
     async def apply_settings(self) -> None:
         """Make the stored settings effective, as at the start of the server."""
         self._engines.set_vectorize_delay(float(self._state.setting("vectorizeDelaySeconds", 1.0)))
+        self._engines.pause_deliveries(self._state.setting("queuesPaused", False))
         self._budget.enabled = self._state.setting("apiBudget", False)
         await self._cells.set_d1_faults(self._state.setting("d1Faults", False))
 
@@ -100,7 +103,7 @@ class ControlApi:
 
     def _settings(self) -> JsonObject:
         defaults: JsonObject = {"vectorizeDelaySeconds": 1.0, "apiBudget": False, "d1Faults": False}
-        defaults |= {"warmDeploys": True}
+        defaults |= {"warmDeploys": True, "queuesPaused": False}
         return {key: self._state.setting(key, default) for key, default in defaults.items()}
 
     async def warm(self, request: Request) -> JSONResponse:

@@ -37,6 +37,12 @@ class Dispatcher:
         self._running: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        self._paused = False
+
+    def pause(self, paused: bool) -> None:
+        """Whether every queue keeps what is sent to it; batches under way come to their end."""
+        self._paused = paused
+        self._wake.set()
 
     async def run(self) -> None:
         """Deliver until cancelled; what is under way then is delivered again after the next start."""
@@ -58,6 +64,8 @@ class Dispatcher:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _start_ready(self) -> float | None:
+        if self._paused:
+            return None
         batches, wait = await asyncio.to_thread(self._broker.batches, dict(self._running))
         for batch in batches:
             self._running[batch.queue.id] += 1

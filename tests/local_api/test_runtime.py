@@ -158,7 +158,11 @@ def test_a_second_server_on_the_same_folder_is_refused(own_server: LocalServer) 
 
 def test_a_message_reaches_its_consumer(own_server: LocalServer) -> None:
     url = consuming(own_server)
+    own_server.control("PUT", "/settings", {"queuesPaused": True})
     httpx.post(url, json={"job": "a"})
+    assert own_server.control("GET", "/status")["queues"][0]["backlog"] == 1
+    seen(url)
+    own_server.control("PUT", "/settings", {"queuesPaused": False})
     seen(url, "a")
     queue = own_server.client().queues.list(account_id=own_server.account).result[0]
     assert [producer.to_dict() for producer in queue.producers or []] == [

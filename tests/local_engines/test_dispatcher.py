@@ -72,10 +72,11 @@ class Worker:
 
 
 @asynccontextmanager
-async def delivering(service: QueueService, worker: Worker) -> AsyncIterator[None]:
-    task = asyncio.create_task(Dispatcher(service.broker, worker).run())
+async def delivering(service: QueueService, worker: Worker) -> AsyncIterator[Dispatcher]:
+    dispatcher = Dispatcher(service.broker, worker)
+    task = asyncio.create_task(dispatcher.run())
     try:
-        yield
+        yield dispatcher
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -99,6 +100,19 @@ async def test_a_message_reaches_its_worker_and_is_gone_when_the_handler_returns
     (message,) = worker.batches[0]
     assert (message["body"], message["attempts"], message["contentType"]) == ({"doc": 1}, 1, "json")
     assert abs(message["timestamp"] / 1000 - time.time()) < 60
+
+
+async def test_paused_queues_keep_their_messages_until_they_go_on(service: QueueService) -> None:
+    consume(service, batch_size=1)
+    worker = Worker()
+    async with delivering(service, worker) as dispatcher:
+        dispatcher.pause(True)
+        send(service, "a", "b")
+        await asyncio.sleep(0.1)
+        assert (worker.batches, waiting(service, "ingest")) == ([], 2)
+        dispatcher.pause(False)
+        await until(lambda: waiting(service, "ingest") == 0)
+    assert sorted(worker.deliveries()) == [("a", 1), ("b", 1)]
 
 
 async def test_a_full_batch_does_not_wait_and_a_partial_one_does(service: QueueService) -> None:

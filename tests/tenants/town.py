@@ -32,9 +32,9 @@ class Town:
     def found(cls, cloudflare: LocalCloudflare, home: Path) -> "Town":
         home.mkdir()
         (home / "cache").symlink_to(ROOT / ".cfrag/cache", target_is_directory=True)
-        cloudflare.control(
-            "PUT", "/__local/settings", {"apiBudget": True, "warmDeploys": False, "vectorizeDelaySeconds": 0}
-        )
+        # Only the Workers that are asked for something boot.
+        settings = {"apiBudget": True, "warmDeploys": False, "queuesPaused": True, "vectorizeDelaySeconds": 0}
+        cloudflare.control("PUT", "/__local/settings", settings)
         town = cls(cloudflare, home)
         ensure_cloudflare_plugin(town.environment)
         return town
