@@ -128,17 +128,30 @@ class VectorizeMetadataIndex(pulumi.CustomResource):
         property_name: Input[str],
         index_type: Input[str],
         wait_seconds: Input[int] | None = None,
+        database: Input[str] | None = None,
         opts: ResourceOptions | None = None,
     ) -> None:
-        """Declare a metadata index of `index`; creation waits at most `wait_seconds` (default 300)."""
+        """Declare a metadata index of `index`; creation waits at most `wait_seconds` (default 300).
+
+        `database` is the name of the stack's D1 database: where the index holds vectors already, it is told
+        that they have to be written again.
+        """
         props = {
             "index": index,
             "propertyName": property_name,
             "indexType": index_type,
             "waitSeconds": wait_seconds,
+            "database": database,
             "mutationId": None,
         }
         super().__init__("cfrag:index:VectorizeMetadataIndex", resource_name, props, opts)
+
+    @property
+    @pulumi.getter(name="mutationId")
+    def mutation_id(self) -> Output[str | None]:
+        """What made it; empty for one that was taken up."""
+        value: Output[str | None] = pulumi.get(self, "mutationId")
+        return value
 
 
 class D1Migrations(pulumi.CustomResource):
@@ -181,13 +194,15 @@ class WorkerVersion(pulumi.CustomResource):
         upload: Input[str] | None = None,
         space: Input[str] | None = None,
         spaces: Input[Sequence[str]] | None = None,
+        bound: Sequence[Input[str]] | None = None,
         opts: ResourceOptions | None = None,
     ) -> None:
         """Upload `bundle` (a digest) to the Worker named `worker` with the beta id `worker_id`.
 
         `bindings` maps a binding's name to `{type, ...}` as the API names its fields; the text of a
         `secret_text` has to be a Pulumi secret. `upload` is `beta` (default) or `multipart`.
-        `space` is the one that the bundle is made for; it has to be the first of `spaces`.
+        `space` is the one that the bundle is made for; it has to be the first of `spaces`. `bound` are ids
+        of what bindings give by name.
         """
         props = {
             "workerId": worker_id,
@@ -200,6 +215,7 @@ class WorkerVersion(pulumi.CustomResource):
             "upload": upload,
             "space": space,
             "spaces": spaces,
+            "bound": bound,
             "manifest": None,
             "versionId": None,
             "number": None,
@@ -235,13 +251,14 @@ class SpaceActivation(pulumi.CustomResource):
         schema_revision: Input[str] | None = None,
         version_id: Input[str] | None = None,
         index: Input[str] | None = None,
+        indexed: Mapping[str, Input[str]] | None = None,
         deletion: Input[str] = "protected",
         opts: ResourceOptions | None = None,
     ) -> None:
         """Write `fingerprint`, `generation` and `schema_revision` to D1 and push one sweep message.
 
         It should depend on everything else, because it is what a destroy reaches first: with a `deletion` of
-        `protected` that ends there while `index` exists.
+        `protected` that ends there while `index` exists. `indexed` are the mutations of its metadata indexes.
         """
         props = {
             "databaseId": database_id,
@@ -251,6 +268,7 @@ class SpaceActivation(pulumi.CustomResource):
             "schemaRevision": schema_revision,
             "versionId": version_id,
             "index": index,
+            "indexed": indexed,
             "deletion": deletion,
         }
         super().__init__("cfrag:index:SpaceActivation", resource_name, props, opts)

@@ -161,18 +161,19 @@ class RagStack(pulumi.ComponentResource):
             opts=self._child(self.space, protect=self._keeps_data and not leaving),
         )
 
-    def _metadata_indexes(self) -> list[VectorizeMetadataIndex]:
-        return [
-            VectorizeMetadataIndex(
+    def _metadata_indexes(self) -> dict[str, VectorizeMetadataIndex]:
+        return {
+            f"{space_name}-{each.property_name}": VectorizeMetadataIndex(
                 f"{self.prefix}{space_name}-{each.property_name}",
                 index=index.name,
                 property_name=each.property_name,
                 index_type=each.type,
+                database=self.names.db,
                 opts=self._child(index, deleted_with=index),
             )
             for index, space_name in zip(self.indexes, self._generations(), strict=True)
             for each in self.config.metadata_indexes()
-        ]
+        }
 
     def _generations(self) -> list[str]:
         return [f"g{space.generation}" for space in wiring.spaces(self.config, self.names)]
@@ -212,7 +213,7 @@ class RagStack(pulumi.ComponentResource):
         )
 
     def _worker(self) -> cloudflare.Worker:
-        observed, data = self.config.observability, (self.migrations, *self.metadata_indexes)
+        observed, data = self.config.observability, (self.migrations, *self.metadata_indexes.values())
         return cloudflare.Worker(
             f"{self.prefix}worker",
             account_id=self.args.account_id,
@@ -238,6 +239,7 @@ class RagStack(pulumi.ComponentResource):
             cpu_ms=self.config.cpu_ms,
             space=wiring.spaces(self.config, self.names)[0].key,
             spaces=self.space.spaces,
+            bound=[self.queue.id, self.dlq.id],
             opts=self._child(self.worker),
         )
 
@@ -330,6 +332,10 @@ class RagStack(pulumi.ComponentResource):
             schema_revision=schema_revision(self.config.metadata_indexes()),
             version_id=self.version.version_id,
             index=self.indexes[0].name,
+            indexed={
+                name: index.mutation_id.apply(lambda made: made or "")
+                for name, index in self.metadata_indexes.items()
+            },
             deletion="allowed" if self.config.allow_data_loss else "protected",
             # After everything, so that a destroy meets its refusal before anything else is gone.
             opts=self._child(self.consumer, self.dlq_consumer, *self.domain),

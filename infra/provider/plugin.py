@@ -10,6 +10,7 @@ from typing import Any
 from pulumi.provider.experimental import provider as sdk
 
 from infra.errors import CfragError
+from infra.provider import adoption
 from infra.provider.account import Account
 from infra.provider.base import Call, CheckFailure, Inputs, NotReady, Resource, parse
 from infra.provider.schema import package_schema
@@ -132,6 +133,14 @@ class Plugin(EngineProvider):
         """Delete the object."""
         resource, call = self._of(request.urn)
         await resource.delete(call, request.resource_id, to_plain_map(request.properties))
+
+    async def invoke(self, request: sdk.InvokeRequest) -> sdk.InvokeResponse:
+        """The one function: what exists under a stack's names."""
+        if request.tok != adoption.TOKEN or self.package != "cfrag":
+            raise CfragError(f"the {self.package} provider has no function {request.tok}")
+        wanted = adoption.Wanted.model_validate(to_plain_map(request.args))
+        call = Call("", self.account, self.engine, self.cancelled)
+        return sdk.InvokeResponse(to_properties(await adoption.find(call, wanted)))
 
     async def cancel(self) -> None:
         """End every wait: what exists is kept and the next run goes on from there."""

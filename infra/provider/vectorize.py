@@ -97,6 +97,43 @@ async def vector_count(call: Call, name: str) -> int | None:
     return info.vector_count or 0
 
 
+@dataclass(frozen=True)
+class IdPage:
+    """Ids of an index's vectors, and the cursor of the next page."""
+
+    ids: list[str]
+    cursor: str | None
+
+
+async def list_ids(call: Call, index: str, *, count: int, cursor: str | None = None) -> IdPage:
+    """At most `count` (1 to 1,000) ids from `cursor` on; none where the index is gone."""
+    params = {"count": str(count)} | ({"cursor": cursor} if cursor else {})
+
+    def listed(client: Cloudflare) -> Any:
+        path = f"/accounts/{call.account.id}/vectorize/v2/indexes/{index}/list"
+        return client.get(path, cast_to=object, options={"params": params})
+
+    try:
+        answer = await call.account.call(f"list the vectors of {index}", listed)
+    except ApiFailure as failure:
+        if failure.missing:
+            return IdPage([], None)
+        raise
+    result = answer["result"]
+    following = result.get("nextCursor") if result.get("isTruncated") else None
+    return IdPage([str(each["id"]) for each in result["vectors"]], following)
+
+
+async def get_vectors(call: Call, index: str, ids: list[str]) -> list[dict[str, Any]]:
+    """Vectors by id, at most 20; unknown ids are left out."""
+
+    def get(client: Cloudflare) -> Any:
+        return client.vectorize.indexes.get_by_ids(index, account_id=call.account.id, ids=ids)
+
+    found = await call.account.call(f"read vectors of {index}", get)
+    return list(found or ())
+
+
 async def metadata_indexes(call: Call, index: str) -> dict[str, str] | None:
     """Types by property name, in lower case; None where the index is gone."""
 

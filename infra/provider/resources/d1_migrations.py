@@ -77,7 +77,8 @@ class D1Migrations(Resource[MigrationInputs]):
             if removed := sorted(set(before) - set(new.migrations)):
                 return [CheckFailure("migrations", _removed(removed))]
         ledger = await read_ledger(call, new.database_id)
-        return [CheckFailure("migrations", reason) for reason in edited(new.migrations, ledger)]
+        reasons = [*edited(new.migrations, ledger), *overtaken(new.migrations, ledger)]
+        return [CheckFailure("migrations", reason) for reason in reasons]
 
     def compare(self, old: Values, new: Values) -> Iterator[Change]:
         """Files by name; one that the database has lost is a change as well."""
@@ -97,6 +98,8 @@ class D1Migrations(Resource[MigrationInputs]):
         if ledger is None:
             return None
         inputs = {"databaseId": resource_id, "migrations": state.get("migrations", {})}
+        if state and (unknown := [name for name in ledger.applied if name not in inputs["migrations"]]):
+            await call.warn(_unknown(unknown))
         return Found(inputs | {"applied": list(ledger.applied)}, inputs)
 
     async def update(self, call: Call, resource_id: str, old: Values, new: MigrationInputs) -> Values:
@@ -142,6 +145,18 @@ def edited(migrations: dict[str, str], ledger: Ledger | None) -> Iterable[str]:
                 f"{name} was edited after it was applied (checksum {known[:12]} in the database, "
                 f"{checksum(migrations[name])[:12]} now): put the applied text back, and write a new "
                 f"file for the change"
+            )
+
+
+def overtaken(migrations: dict[str, str], ledger: Ledger | None) -> Iterable[str]:
+    """One refusal for each file whose number the database knows by another name."""
+    applied = ledger.applied if ledger else ()
+    taken = {number_of(name): name for name in applied if name not in migrations and _NAME.fullmatch(name)}
+    for name in migrations:
+        if name not in applied and number_of(name) in taken:
+            yield (
+                f"{name} has the number of {taken[number_of(name)]}, which somebody else has applied: put "
+                "that file into migrations/, and give this one the next number"
             )
 
 
@@ -217,6 +232,14 @@ def _removed(names: list[str]) -> str:
         f"{', '.join(names)} is missing now: migrations are only added. Put the file back; to undo what "
         f"it did, "
         "write a new one"
+    )
+
+
+def _unknown(names: list[str]) -> str:
+    return (
+        f"the database has migrations that are not of this project: {', '.join(names)}. If another program "
+        "shares the database, leave them; else put the files into migrations/, so that every database gets "
+        "them"
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from infra.errors import CfragError
-from infra.provider import vectorize
+from infra.provider import outside, vectorize
 from infra.provider.account import ApiFailure
 from infra.provider.base import Call, Change, CheckFailure, Found, Inputs, NotReady, Resource
 from infra.provider.values import Values
@@ -24,12 +24,13 @@ WAIT_SECONDS = 300
 
 
 class MetadataIndexInputs(Inputs):
-    """One property of one index."""
+    """One property of one index; `database` is the name of the D1 database that says what the vectors are."""
 
     index: str
     property_name: str = Field(min_length=1)
     index_type: Literal["string", "number", "boolean"]
     wait_seconds: int = Field(default=WAIT_SECONDS, ge=1, le=3600)
+    database: str | None = None
 
     @field_validator("index_type", mode="before")
     @classmethod
@@ -51,15 +52,16 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
     described: ClassVar[dict[str, Any]] = {"mutationId": str, "submittedAt": str}
     replace_on: ClassVar[frozenset[str]] = frozenset({"index", "propertyName", "indexType"})
     delete_before_replace = True
-    uncompared: ClassVar[frozenset[str]] = frozenset({"waitSeconds"})
+    uncompared: ClassVar[frozenset[str]] = frozenset({"waitSeconds", "database"})
 
     async def check(self, call: Call, new: MetadataIndexInputs, old: Values | None) -> list[CheckFailure]:
         """Refuse another type while vectors exist: they would be in no index until written again."""
-        before = str((old or {}).get("indexType", new.index_type)).lower()
-        same = old is not None and (old.get("index"), old.get("propertyName")) == (
-            new.index,
-            new.property_name,
-        )
+        if old is None:
+            existing = await vectorize.metadata_indexes(call, new.index) or {}
+            other = existing.get(new.property_name, new.index_type) != new.index_type
+            return [CheckFailure("indexType", _unfit(new, existing[new.property_name]))] if other else []
+        before = str(old.get("indexType", new.index_type)).lower()
+        same = (old.get("index"), old.get("propertyName")) == (new.index, new.property_name)
         if not same or before == new.index_type:
             return []
         count = await vectorize.vector_count(call, new.index)
@@ -86,6 +88,9 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
         if new.property_name in existing:
             mutation = _taken_up(new, existing[new.property_name])
         else:
+            if await vectorize.vector_count(call, new.index):
+                # They are in it only when they have been written once more.
+                await outside.begin_indexing(call, new.database, new.key)
             mutation = await _change(call, new, "create")
         outputs = {"mutationId": mutation.id, "submittedAt": mutation.submitted.isoformat()}
         await _wait(call, new, mutation, outputs)
@@ -99,6 +104,8 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
             return None
         inputs = {"index": index, "propertyName": name, "indexType": existing[name]}
         inputs["waitSeconds"] = state.get("waitSeconds", WAIT_SECONDS)
+        if "database" in state:
+            inputs["database"] = state["database"]
         return Found(state | inputs, inputs)
 
     async def update(self, call: Call, resource_id: str, old: Values, new: MetadataIndexInputs) -> Values:
@@ -127,11 +134,15 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
 
 def _taken_up(new: MetadataIndexInputs, found: str) -> vectorize.Mutation:
     if found != new.index_type:
-        raise CfragError(
-            f"{new.property_name} is indexed in {new.index} as {found}, not as {new.index_type}: delete that "
-            "metadata index, or declare the field with its type"
-        )
+        raise CfragError(_unfit(new, found))
     return _ANY
+
+
+def _unfit(new: MetadataIndexInputs, found: str) -> str:
+    return (
+        f"{new.property_name} is indexed in {new.index} as {found}, not as {new.index_type}: delete that "
+        "metadata index, or declare the field with its type"
+    )
 
 
 async def _change(
@@ -170,3 +181,5 @@ async def _wait(call: Call, new: MetadataIndexInputs, mutation: vectorize.Mutati
             f"metadata index {new.key} was created but {late}: run `pulumi up` again, which goes on waiting"
         )
         raise NotReady(new.key, outputs, reason)
+    if new.database and await vectorize.vector_count(call, new.index):
+        await outside.end_indexing(call, new.database, new.key, new.index_type)

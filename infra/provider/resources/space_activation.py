@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from infra.errors import CfragError
-from infra.provider import d1, vectorize
+from infra.provider import d1, ending, outside, vectorize
 from infra.provider.base import Call, Found, Inputs, Resource
 from infra.provider.resources.vectorize_index import DELETE_BY_NAME, way_out
 from infra.provider.values import Values
@@ -26,7 +26,8 @@ SWEEP = {"kind": "sweep", "cursor": ""}
 class ActivationInputs(Inputs):
     """The wanted space, its index, and the revision of its metadata indexes.
 
-    `version_id` makes every new Worker version sweep once.
+    `version_id` makes every new Worker version sweep once, and so does a metadata index that is made again:
+    `indexed` has the mutations that made them, by the resources' names.
     """
 
     database_id: str
@@ -36,6 +37,7 @@ class ActivationInputs(Inputs):
     schema_revision: str | None = None
     version_id: str | None = None
     index: str | None = None
+    indexed: dict[str, str] = Field(default_factory=dict)
     deletion: Literal["protected", "allowed"] = "protected"
 
 
@@ -47,6 +49,7 @@ class SpaceActivation(Resource[ActivationInputs]):
 
     async def create(self, call: Call, new: ActivationInputs) -> tuple[str, Values]:
         """Write what is wanted and push one sweep message."""
+        await _recover(call, new)
         await activate(call, new)
         return new.database_id, {}
 
@@ -81,9 +84,21 @@ class SpaceActivation(Resource[ActivationInputs]):
             )
 
 
+async def _recover(call: Call, new: ActivationInputs) -> None:
+    """A new database of an index with documents: what it has to know is read from the vectors."""
+    if not new.index:
+        return
+    made = await outside.rows_from_vectors(call, new.database_id, new.index, new.schema_revision)
+    if made:
+        await call.warn(
+            f"the database knew nothing of {ending.documents(made)} in index {new.index}: they are looked "
+            "through and embedded again; API keys of a lost database have to be made anew"
+        )
+
+
 def _watched(new: ActivationInputs) -> list[tuple[str, Any]]:
     values = new.model_dump(by_alias=True, exclude_none=True)
-    return [(key, value) for key, value in values.items() if key not in ("index", "deletion")]
+    return [(key, value) for key, value in values.items() if key not in ("index", "deletion") and value != {}]
 
 
 async def activate(call: Call, new: ActivationInputs) -> None:

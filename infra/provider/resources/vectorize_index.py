@@ -9,7 +9,7 @@ from pydantic import Field
 
 from infra.catalog import VECTORIZE_DIMENSIONS
 from infra.errors import CfragError
-from infra.provider import ending, vectorize
+from infra.provider import ending, outside, vectorize
 from infra.provider.account import ApiFailure
 from infra.provider.base import Call, CheckFailure, Found, Inputs, Resource, poll
 from infra.provider.values import Values
@@ -21,6 +21,8 @@ DUPLICATE_NAME = 3002
 """`vectorize.index.duplicate_name`."""
 DELETE_BY_NAME = "CFRAG_DELETE_INDEX"
 """Environment variable that names an index whose deletion is wanted, whatever its state says."""
+CREATE_BY_NAME = "CFRAG_CREATE_INDEX"
+"""Environment variable that names an index to be made again empty, with the old one's documents lost."""
 TAKE_OVER_SECONDS = 150.0
 """How long a delete waits for the deployed Worker: its isolates look every 60 s, then all have to know."""
 _FIXED = ("name", "dims", "metric", "generation", "owner")
@@ -61,7 +63,8 @@ class VectorizeIndex(Resource[IndexInputs]):
         if old:
             return _changed(new, old)
         found = await vectorize.get_index(call, new.name)
-        return [CheckFailure("name", reason)] if found and (reason := _unfit(found, new)) else []
+        reason = _unfit(found, new) if found else await _lost(call, new)
+        return [CheckFailure("name", reason)] if reason else []
 
     def planned(self, new: Values, old: Values | None) -> Values:
         """The description, known at once."""
@@ -70,6 +73,10 @@ class VectorizeIndex(Resource[IndexInputs]):
     async def create(self, call: Call, new: IndexInputs) -> tuple[str, Values]:
         """Create the index, or take up the one that a killed run has made."""
         description = vectorize.description_of(new.owner, new.generation)
+        if await vectorize.get_index(call, new.name) is None:
+            if reason := await _lost(call, new):
+                raise CfragError(reason)
+            await outside.forget_index(call, new.database, new.generation)
 
         def create(client: Cloudflare) -> Any:
             return client.vectorize.indexes.create(
@@ -160,6 +167,21 @@ def _unfit(found: vectorize.Index, new: IndexInputs) -> str | None:
     )
 
 
+async def _lost(call: Call, new: IndexInputs) -> str | None:
+    """Why a missing index may not be made again: nobody would notice that its documents are gone."""
+    if os.environ.get(CREATE_BY_NAME) == new.name:
+        return None
+    count = await outside.lost_documents(call, new.database, new.generation)
+    if not count:
+        return None
+    return (
+        f"index {new.name} does not exist any more, and with it the content of {ending.documents(count)} "
+        f"that database {new.database} knows: made again it would be empty. Have the documents at hand "
+        f"(their ids: GET /v1/docs), then run `pulumi up` with {CREATE_BY_NAME}={new.name}: that makes it "
+        "empty, and no ingest of a document is skipped any more"
+    )
+
+
 async def _take_up(call: Call, new: IndexInputs, failure: ApiFailure) -> str:
     found = await vectorize.get_index(call, new.name)
     if found is None:
@@ -167,6 +189,8 @@ async def _take_up(call: Call, new: IndexInputs, failure: ApiFailure) -> str:
     if reason := _unfit(found, new):
         raise CfragError(reason)
     await call.info(f"took up the existing index {new.name}")
+    if found.owner not in (None, new.owner):
+        await call.warn(f"index {new.name} was made by {found.owner}, which must not manage it any more")
     return found.description
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from infra.provider.account import ApiFailure
-from infra.provider.base import Call, CheckFailure, Found, Inputs, Resource
+from infra.provider.base import Call, Change, CheckFailure, Found, Inputs, Resource
 from infra.provider.values import Values
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ MESSAGE_BYTES = 1000
 
 
 class VersionInputs(Inputs):
-    """A bundle's digest and what is bound to it, by binding name."""
+    """A bundle's digest and what is bound to it, by binding name.
+
+    `bound` are ids of what bindings give by name: one that was made again has to be bound again.
+    """
 
     worker_id: str
     worker: str
@@ -34,6 +38,7 @@ class VersionInputs(Inputs):
     upload: Literal["beta", "multipart"] = "beta"
     space: str | None = None
     spaces: list[str] | None = None
+    bound: list[str] | None = None
 
     @field_validator("bindings")
     @classmethod
@@ -56,6 +61,7 @@ class WorkerVersion(Resource[VersionInputs]):
     described: ClassVar[dict[str, Any]] = {
         "versionId": str,
         "number": int,
+        "serving": str,
         "manifest": dict[str, str],
         "mainModule": str,
         "compatibilityDate": str,
@@ -63,7 +69,7 @@ class WorkerVersion(Resource[VersionInputs]):
     }
     replace_on: ClassVar[frozenset[str]] = frozenset(
         {
-            *("workerId", "worker", "bundle", "bindings", "message", "tag", "cpuMs"),
+            *("workerId", "worker", "bundle", "bindings", "bound", "message", "tag", "cpuMs", "serving"),
             *("manifest", "mainModule", "compatibilityDate", "compatibilityFlags"),
         }
     )
@@ -92,6 +98,12 @@ class WorkerVersion(Resource[VersionInputs]):
             "compatibilityFlags": list(bundle.compatibility_flags),
         }
 
+    def compare(self, old: Values, new: Values) -> Iterator[Change]:
+        """Also a deployment that somebody else made: the same code is uploaded and deployed once more."""
+        yield from super().compare(old, new)
+        if old.get("serving"):
+            yield Change("serving", "delete")
+
     async def create(self, call: Call, new: VersionInputs) -> tuple[str, Values]:
         """Upload the bundle."""
         bundle = _load(new.bundle)
@@ -101,7 +113,7 @@ class WorkerVersion(Resource[VersionInputs]):
         return f"{new.worker_id}/{version}", {"versionId": version, "number": number}
 
     async def read(self, call: Call, resource_id: str, state: Values) -> Found | None:
-        """Whether the version still exists; it can't have changed."""
+        """Whether the version still exists, and in `serving` what gets its requests where others do."""
         worker, _, version = resource_id.partition("/")
 
         def get(client: Cloudflare) -> Any:
@@ -116,8 +128,32 @@ class WorkerVersion(Resource[VersionInputs]):
                 return None
             raise
         seen = {"workerId": worker, "versionId": version, "number": found.number}
-        inputs = {key: value for key, value in state.items() if key not in self.outputs}
-        return Found(state | seen, inputs or {"workerId": worker})
+        others = await _serving(call, state["worker"], version) if state.get("worker") else None
+        known = {key: value for key, value in state.items() if key != "serving"}
+        inputs = {key: value for key, value in known.items() if key not in self.outputs}
+        return Found(known | seen | ({"serving": others} if others else {}), inputs or {"workerId": worker})
+
+
+async def _serving(call: Call, worker: str, version: str) -> str | None:
+    """The versions that get a Worker's requests, where that is not this one alone; None where none does."""
+
+    def listed(client: Cloudflare) -> Any:
+        # The SDK's own method looks for pages, which this endpoint doesn't have.
+        return client.get(f"/accounts/{call.account.id}/workers/scripts/{worker}/deployments", cast_to=object)
+
+    try:
+        answer = await call.account.call(f"list the deployments of Worker {worker}", listed)
+    except ApiFailure as failure:
+        if failure.missing:
+            return None
+        raise
+    if not (deployments := answer["result"]["deployments"]):
+        return None
+    newest = max(deployments, key=lambda each: str(each["created_on"]))
+    shares = {str(each["version_id"]): float(each["percentage"]) for each in newest["versions"]}
+    if set(shares) == {version}:
+        return None
+    return ", ".join(f"{each} ({share:g} %)" for each, share in sorted(shares.items()))
 
 
 def _not_granted(wanted: str, granted: str) -> str:
