@@ -4,6 +4,7 @@ import email.utils
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -58,6 +59,41 @@ class Client:
     def stats(self) -> dict[str, Any]:
         stats: dict[str, Any] = self._call("GET", "/v1/stats")
         return stats
+
+    def space(self) -> dict[str, Any]:
+        """What documents and vectors are made of there, as of this moment."""
+        space: dict[str, Any] = self._call("GET", "/v1/space")
+        return space
+
+    def documents(self, after: str | None, *, content: bool) -> list[dict[str, Any]]:
+        """The next documents behind an id: 20 with their content, or the states of 100; none at the end."""
+        start = f"&after={quote(after, safe='')}" if after is not None else ""
+        page: dict[str, Any] = self._call("GET", f"/v1/docs?content={str(content).lower()}{start}")
+        documents: list[dict[str, Any]] = page["documents"]
+        return documents
+
+    def document(self, doc_id: str) -> dict[str, Any] | None:
+        """One document with its content, or None where there is no such document."""
+        try:
+            document: dict[str, Any] = self._call("GET", f"/v1/docs/{quote(doc_id, safe='')}")
+        except Refused as refused:
+            if refused.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+        return document
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Those of at most 20 vectors that can be read, and their space; needs the internal secret."""
+        vectors: dict[str, Any] = self._call("POST", "/v1/internal/vectors", {"ids": list(ids)})
+        return vectors
+
+    def ingest_with_vectors(
+        self, fingerprint: str, documents: Sequence[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """As `ingest`, of documents that bring their `values`; needs the internal secret."""
+        body = {"fingerprint": fingerprint, "documents": list(documents)}
+        results: list[dict[str, Any]] = self._call("POST", "/v1/internal/import", body)["results"]
+        return results
 
     def delete(self, ids: Sequence[str]) -> list[dict[str, Any]]:
         """One result per id, in order; at most `BATCH_DOCUMENTS` of them."""

@@ -11,7 +11,9 @@ from cfrag import (
     dims_cmd,
     dlq_cmd,
     doctor_cmd,
+    export_cmd,
     graft_cmd,
+    import_cmd,
     keys_cmd,
     local_cmd,
     output,
@@ -49,6 +51,8 @@ app.add_typer(tenants_cmd.app, name="tenants")
 app.command("ingest")(data_cmds.ingest_command)
 app.command("search")(data_cmds.search_command)
 app.command("stats")(data_cmds.stats_command)
+app.command("export")(export_cmd.export_command)
+app.command("import")(import_cmd.import_command)
 app.command("doctor")(doctor_cmd.doctor_command)
 app.command("preview")(preview_cmd.preview_command)
 app.command("rollback")(rollback_cmd.rollback_command)

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.cfrag import backups
+from tests.cfrag.backups import Services
+
 
 @dataclass
 class Answer:
@@ -84,3 +87,10 @@ def as_user(service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> Script
     monkeypatch.setenv("CFRAG_URL", service.url)
     monkeypatch.setenv("CFRAG_KEY", "secret-key")
     return service
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Services to back up and to restore into."""
+    with backups.running(tmp_path_factory.mktemp("backups")) as deployed:
+        yield deployed

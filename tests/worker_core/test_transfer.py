@@ -51,8 +51,14 @@ async def test_in_a_replacement_the_other_space_gets_a_vector_of_its_own_model(
     (new,) = platform.vectorize.get_by_ids("g4", ["new"])
     assert old["values"] == documents[0].values
     assert (len(new["values"]), new["metadata"]["rawBody"]) == (1024, documents[0].body)
+    read = await version.transfer.get_vectors(b, ["new", "d1"])
+    assert (read.generation, read.fingerprint) == (3, fingerprint)
+    assert [len(each.values) for each in read.vectors] == [768, 768]
+
     await stand.cut_over(both)
     both.look_again()
+    read = await version.transfer.get_vectors(b, ["new", "d1"])
+    assert (read.generation, [len(each.values) for each in read.vectors]) == (4, [1024, 1024])
     with pytest.raises(version.errors.Problem, match="this space's of @cf/baai/bge-m3"):
         await version.transfer.import_docs(b, fingerprint, documents)
 

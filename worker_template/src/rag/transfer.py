@@ -53,10 +53,12 @@ async def get_vectors(b: Bindings, ids: Sequence[str]) -> StoredVectors:
     )
     made = [each for each in ids if each in found and each in rows and rows[each].embed_model == space.mark]
     return StoredVectors(
+        generation=space.generation,
+        fingerprint=space.fingerprint,
         vectors=[
             StoredVector(id=each, content_hash=found[each].content_hash, values=found[each].values)
             for each in made
-        ]
+        ],
     )
 
 

@@ -1,0 +1,121 @@
+"""Sends the documents of a backup to a service, with or without their vectors."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cfrag.backup.file import Backup, Json, encoded
+from cfrag.backup.listing import State
+from cfrag.client import BATCH_DOCUMENTS, Client, describe_problem
+from cfrag.ingest import Failure
+
+# A request's body may have 4 MiB; a document is at most some 70 KB with its vector.
+BATCH_BYTES = 3_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an import will do: how many documents are new or overwritten, and which ones are left alone."""
+
+    new: int
+    overwritten: int
+    left: frozenset[str]
+
+
+@dataclass
+class Restored:
+    """What became of the documents, in order of their appearance."""
+
+    indexed: int = 0
+    skipped: int = 0
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        return self.indexed + self.skipped + len(self.failures)
+
+
+def plan(backup: Backup, held: Mapping[str, State], *, skip_existing: bool) -> Plan:
+    """`held` are the documents of the target."""
+    new = overwritten = 0
+    left: list[str] = []
+    for document in backup.lines():
+        state = held.get(document["id"])
+        if state is None:
+            new += 1
+        elif skip_existing:
+            left.append(document["id"])
+        elif (state.hash, state.active) != (document["contentHash"], document["active"]):
+            overwritten += 1
+    return Plan(new, overwritten, frozenset(left))
+
+
+def restore(
+    client: Client,
+    backup: Backup,
+    advance: Callable[[int], object],
+    *,
+    vectors: bool,
+    leave: frozenset[str] = frozenset(),
+    drop: frozenset[str] = frozenset(),
+) -> Restored:
+    """Send all but those that are to be left alone; `drop` are fields that are not sent.
+
+    Safe to repeat: what the target has already is skipped there. One document that fails doesn't stop the
+    others; what ends the run (no connection, a wrong key) is raised.
+    """
+    restored = Restored()
+    wanted = (document for document in backup.lines() if document["id"] not in leave)
+    for batch in batches(wanted):
+        sent = [_sent(document, vectors=vectors, drop=drop) for document in batch]
+        if vectors:
+            results = client.ingest_with_vectors(backup.header["fingerprint"], sent)
+        else:
+            results = client.ingest(sent)
+        for document, given, result in zip(batch, sent, results, strict=True):
+            same = given["metadata"] == document["metadata"]
+            _count(restored, document, result, document["contentHash"] if same else None)
+        advance(len(batch))
+    return restored
+
+
+def batches(documents: Iterable[Json]) -> Iterator[list[Json]]:
+    """As many at a time as a request takes, by number and by bytes."""
+    batch: list[Json] = []
+    size = 0
+    for document in documents:
+        needed = len(encoded(document))
+        if batch and (len(batch) == BATCH_DOCUMENTS or size + needed > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += needed
+    if batch:
+        yield batch
+
+
+def _sent(document: Json, *, vectors: bool, drop: frozenset[str]) -> Json:
+    kept = ("id", "title", "body", "tags", "active", *(("values",) if vectors else ()))
+    return {**{key: document[key] for key in kept}, "metadata": without(document, drop)["metadata"]}
+
+
+def without(document: Json, drop: frozenset[str]) -> Json:
+    """The document without these fields."""
+    metadata = {name: value for name, value in document["metadata"].items() if name not in drop}
+    return {**document, "metadata": metadata}
+
+
+def _count(restored: Restored, document: Json, result: dict[str, Any], expected: str | None) -> None:
+    """Whether a document has arrived, and as what it was exported."""
+    status = result.get("status")
+    if status not in ("indexed", "skipped"):
+        problem = result.get("problem") or {"title": f"answered {status!r}"}
+        reason = describe_problem(problem | {"requestId": None})
+        restored.failures.append(Failure("backup", document["id"], reason))
+    elif expected not in (None, result["contentHash"]):
+        reason = f"arrived as other content: hash {result['contentHash']} for {expected}"
+        restored.failures.append(Failure("backup", document["id"], reason))
+    elif status == "indexed":
+        restored.indexed += 1
+    else:
+        restored.skipped += 1

@@ -1,0 +1,219 @@
+"""Services to back up and to restore into, each a Worker in workerd, and a way to stop between two calls."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+from cfrag.pulumi_env import ROOT
+from infra.config import RagConfig
+from tests.worker_http.deployed import Deployment, local_cloudflare
+from tests.worker_http.engines import SECRET
+
+Json = dict[str, Any]
+CONFIG: Json = {
+    "name": "docs",
+    "embedding": {"model": "@cf/baai/bge-small-en-v1.5"},
+    "metadata": {
+        "chapter": {"type": "string", "enum": ["types", "syntax"]},
+        "words": {"type": "number"},
+        "draft": {"type": "boolean"},
+        "note": {"type": "string", "filterable": False},
+    },
+    "mcp": {"enabled": False},
+    "dashboard": False,
+}
+# Another model, and fields that the documents of the first don't fit.
+OTHER: Json = {
+    **CONFIG,
+    "name": "other",
+    "embedding": {"model": "@cf/baai/bge-base-en-v1.5"},
+    "metadata": {
+        "chapter": {"type": "string", "enum": ["types"]},
+        "words": {"type": "string"},
+        "note": {"type": "string"},
+    },
+    "tags": {"maxPerDocument": 1},
+}
+# The same fields with another model.
+LARGER: Json = {**CONFIG, "name": "larger", "embedding": {"model": "@cf/baai/bge-base-en-v1.5"}}
+
+
+class Services(NamedTuple):
+    """On one local Cloudflare: `source`, `copy` of the same config, and those of two other configs."""
+
+    source: Deployment
+    copy: Deployment
+    larger: Deployment
+    other: Deployment
+
+
+@contextmanager
+def running(home: Path) -> Iterator[Services]:
+    server = local_cloudflare(home)
+    configs = {"source": CONFIG, "copy": CONFIG, "larger": LARGER, "other": OTHER}
+    try:
+        yield Services(
+            *(Deployment(server, RagConfig.from_pulumi(each), name) for name, each in configs.items())
+        )
+    finally:
+        server.stop()
+
+
+def document(number: int, **changes: Any) -> Json:
+    """One of many, each with something of everything."""
+    return {
+        "id": f"n/{number:03} é😀",
+        "title": f"Number {number}" if number % 3 else None,
+        "body": f'Passage {number} speaks of the number {number}.\n\t"Quoted" and \\ \u2028 \x7f '
+        + "ä" * number,
+        "tags": ["even", "a tag"] if number % 2 == 0 else [],
+        "metadata": {
+            "chapter": "types" if number % 5 else "syntax",
+            "words": number if number % 2 else number + 0.1,
+            "draft": number % 4 == 0,
+            "note": "long " * 30,
+        },
+        "active": number % 7 != 0,
+    } | changes
+
+
+def ingest(service: Deployment, *documents: Json) -> None:
+    with service.client() as client:
+        for at in range(0, len(documents), 100):
+            answer = client.post("/v1/ingest/batch", json={"documents": documents[at : at + 100]})
+            assert {each["status"] for each in answer.json()["results"]} <= {"indexed", "skipped"}, (
+                answer.text
+            )
+
+
+def delete(service: Deployment, *ids: str) -> None:
+    with service.client() as client:
+        client.post("/v1/docs/delete", json={"ids": ids}).raise_for_status()
+
+
+def held(service: Deployment) -> dict[str, Json]:
+    """What the service has, by id: read one by one."""
+    rows = service.rows("SELECT id FROM documents WHERE deleted_at IS NULL")
+    kept = ("id", "title", "body", "tags", "metadata", "active", "contentHash")
+    with service.client() as client:
+        found = [client.get(f"/v1/docs/{httpx.URL('').copy_with(path=row['id']).path}") for row in rows]
+    assert {each.status_code for each in found} <= {200}
+    return {each["id"]: {key: each[key] for key in kept} for each in (answer.json() for answer in found)}
+
+
+def vectors(service: Deployment) -> dict[str, list[float]]:
+    """What Vectorize holds, without the Worker."""
+    ids = [row["id"] for row in service.rows("SELECT id FROM documents WHERE deleted_at IS NULL")]
+    pages = [service.vectors(*ids[at : at + 20]) for at in range(0, len(ids), 20)]
+    return {each["id"]: each["values"] for page in pages for each in page}
+
+
+def ai_calls(service: Deployment) -> int:
+    return sum(service.server.control("GET", "/calls").get("ai", {}).values())
+
+
+def environment(service: Deployment, url: str = "") -> dict[str, str]:
+    """For a command on a service, as an operator."""
+    return os.environ | {"CFRAG_URL": url or service.url, "CFRAG_KEY": SECRET, "COLUMNS": "200"}
+
+
+def cfrag(service: Deployment, *arguments: str | Path, **given: str) -> "subprocess.CompletedProcess[str]":
+    """A command as a person would run it; `url` is another address of the service."""
+    return subprocess.run(
+        _command(*arguments),
+        cwd=ROOT,
+        env=environment(service, given.pop("url", "")) | given,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def started(service: Deployment, *arguments: str | Path, url: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        _command(*arguments),
+        cwd=ROOT,
+        env=environment(service, url),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "cfrag", *map(str, arguments)]
+
+
+def lines(path: Path) -> list[Json]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+class Gate:
+    """A service's other address: passes calls on, and does what was planned before one of them."""
+
+    def __init__(self, service: Deployment) -> None:
+        self.plans: list[tuple[str, int, Callable[[], None]]] = []
+        self.seen: list[str] = []
+        gate, target = self, httpx.Client(base_url=service.url, timeout=60)
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+            def _pass_on(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                gate.pass_by(self.path)
+                names = ("authorization", "content-type")
+                headers = {name: self.headers[name] for name in names if self.headers[name]}
+                answer = target.request(self.command, self.path, content=body, headers=headers)
+                self.send_response(answer.status_code)
+                self.send_header("content-type", answer.headers["content-type"])
+                self.send_header("content-length", str(len(answer.content)))
+                self.end_headers()
+                self.wfile.write(answer.content)
+
+            do_GET = do_POST = _pass_on
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """A client that was killed doesn't read its answer."""
+
+        self._server, self._target = Server(("127.0.0.1", 0), Handler), target
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> "Gate":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        self._target.close()
+
+    def before(self, path: str, number: int, work: Callable[[], None]) -> None:
+        """Do this before the call of that number, from now on, whose path begins so."""
+        self.plans.append((path, number + self._passed(path), work))
+
+    def pass_by(self, path: str) -> None:
+        self.seen.append(path)
+        for start, number, work in self.plans:
+            if path.startswith(start) and self._passed(start) == number:
+                work()
+
+    def _passed(self, start: str) -> int:
+        return sum(each.startswith(start) for each in self.seen)
