@@ -1,6 +1,7 @@
 """What tests of every area share."""
 
 import asyncio
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,12 @@ from tests.deployed import Deployed
 
 # Fixtures that deploy a Worker, each for many tests.
 SHARED = {"deployed", "deployment"}
+
+
+def pytest_configure() -> None:
+    """Run in the background, this process would ignore SIGINT, and so would all that tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
