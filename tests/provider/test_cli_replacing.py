@@ -48,7 +48,15 @@ def other_source() -> Values:
     return space | {"replacing": space["replacing"] | {"model": M3}}
 
 
-@pytest.mark.parametrize("asked", [third_model, other_source])
+def skipped_generation() -> Values:
+    return wanted("cli", replacing="reindex") | {"generation": 3, "index": "cli-1024-g3"}
+
+
+def other_strategy() -> Values:
+    return wanted("cli", replacing="discard")
+
+
+@pytest.mark.parametrize("asked", [third_model, other_source, skipped_generation, other_strategy])
 def test_any_other_change_is_refused_with_the_two_that_are_possible(
     preview: Callable[[Values], str], asked: Callable[[], Values]
 ) -> None:
@@ -75,7 +83,7 @@ def test_an_abort_is_granted_and_says_what_it_does(replacing: Project) -> None:
     assert "aborting: back to generation 1; index cli-1024-g2 of generation 2 will be deleted" in said
 
 
-def test_a_change_says_how_many_documents_are_embedded_again_or_lost(
+def test_a_start_is_refused_or_says_how_many_documents_are_embedded_again_or_lost(
     new_project: Callable[[str], Project], cloudflare: LocalCloudflare
 ) -> None:
     under_way(cloudflare, "asked", [IN_OLD, IN_OLD])
@@ -83,6 +91,19 @@ def test_a_change_says_how_many_documents_are_embedded_again_or_lost(
     project = new_project("asked")
     project.want(declared(wanted("asked", generation=1)))
     project.up()
+
+    skipping = wanted("asked", replacing="reindex") | {"generation": 3, "index": "asked-1024-g3"}
+    project.want(declared(skipping))
+    said = " ".join(project.preview(fails=True).split())
+    assert "generation 1 can only be followed by 2, not 3" in said
+    assert "set cf-rag:rag.embedding.generation: 2" in said
+    unmatched = wanted("asked", replacing="reindex")
+    unmatched["replacing"] |= {"model": M3, "dims": 1024, "index": "asked-1024-g1"}
+    project.want(declared(unmatched))
+    said = " ".join(project.preview(fails=True).split())
+    assert f"replacing names generation 1 ({M3}, 1024 dims, cosine), but the stack is in generation 1" in said
+    assert f'replacing: {{generation: 1, model: "{BASE}", strategy: reindex}}' in said
+
     project.want(declared(wanted("asked", replacing="discard")))
     assert "the content of 2 documents will be LOST" in project.preview()
     drift = wanted("asked", generation=1) | {"model": "@cf/google/embeddinggemma-300m"}
