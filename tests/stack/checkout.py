@@ -1,9 +1,7 @@
 """A checkout of this project with one stack, driven by the real Pulumi CLI."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -16,6 +14,7 @@ import yaml
 
 from cfrag.pulumi_env import ROOT, pulumi_env
 from tests.provider.support import LocalCloudflare
+from tests.stack.cutting import cut_short
 
 SECRET = "the-internal-secret-of-the-test-0123456789"
 RAG = {
@@ -98,28 +97,8 @@ class Checkout:
 
     def kill_up_after(self, words: str) -> None:
         """Start `pulumi up` and kill it, with its plugins, as soon as it has printed `words`."""
-        process = subprocess.Popen(
-            ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color", "never"],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        assert process.stdout
-        printed = ""
-        for line in process.stdout:
-            printed += line
-            if words in line:
-                break
-        os.killpg(process.pid, signal.SIGKILL)
-        # Its end of the pipe closes with the last of the group.
-        process.stdout.read()
-        process.stdout.close()
-        process.wait(30)
-        assert words in printed, printed
+        command = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color", "never"]
+        cut_short(command, words, folder=self.folder, environment=self.environment)
 
     def unlock(self) -> None:
         """What a person does after a killed `pulumi`: put the last whole state back, and release the lock."""

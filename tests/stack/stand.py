@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from cfrag.pulumi_env import ROOT, pulumi_env
 from tests.deployed import environment_of
 from tests.provider.support import Direct, LocalCloudflare
 from tests.stack.checkout import SECRET, Json, Service
+from tests.stack.cutting import cut_short
 
 RAG: Json = {
     "name": "move",
@@ -82,38 +82,15 @@ class Stand:
 
     def kill_cfrag_after(self, words: str, *arguments: str) -> None:
         """Start a `cfrag` command and SIGKILL it, with all that it started, when `words` are printed."""
-        self._end_after(signal.SIGKILL, words, *arguments)
+        self._cut_short(signal.SIGKILL, words, *arguments)
 
     def interrupt_cfrag_after(self, words: str, *arguments: str) -> str:
         """As a person's Ctrl-C some time after `words`; all that was printed."""
-        return self._end_after(signal.SIGINT, words, *arguments)
+        return self._cut_short(signal.SIGINT, words, *arguments)
 
-    def _end_after(self, number: int, words: str, *arguments: str) -> str:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cfrag", *arguments],
-            cwd=ROOT,
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        assert process.stdout
-        printed = ""
-        for line in process.stdout:
-            printed += line
-            if words in line:
-                break
-        if number == signal.SIGINT:
-            time.sleep(2)
-        os.killpg(process.pid, number)
-        # Its end of the pipe closes with the last of the group that writes to it.
-        printed += process.stdout.read()
-        process.stdout.close()
-        process.wait(30)
-        assert words in printed, printed
-        return printed
+    def _cut_short(self, number: signal.Signals, words: str, *arguments: str) -> str:
+        command = [sys.executable, "-m", "cfrag", *arguments]
+        return cut_short(command, words, folder=ROOT, environment=self._environment(), number=number)
 
     def _environment(self) -> dict[str, str]:
         return environment_of(self.stack.home) | {"PULUMI_COLOR": "never", "NO_COLOR": "1"}
