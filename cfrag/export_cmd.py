@@ -97,7 +97,9 @@ def _show(file: Path, export: Export, *, finished: bool, as_json: bool) -> None:
         )
     elif finished:
         what = f"{plural(written, 'document')}{' with vectors' if export.vectors else ''}"
-        output.out.print(f"{file}: {what}; the service counts {export.listed.counted}", markup=False)
+        output.out.print(
+            f"{file}: {what}; the service counts {export.listed.counted}", markup=False, soft_wrap=True
+        )
     if export.listed.differs:
         output.say("documents came or went while they were counted; the file has those of the last list")
     if export.older:

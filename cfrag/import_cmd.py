@@ -1,6 +1,7 @@
 """`cfrag import`: a backup into a service, of the same model or another."""
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -53,8 +54,8 @@ def import_command(
         _check(backup, target, vectors=vectors, drop=drop)
         held = list_all(client).states
         planned = plan(backup, held, skip_existing=skip_existing)
-        _agree(planned, target["name"], yes=yes)
-        done = _restore(client, backup, planned, vectors=vectors, drop=drop)
+        _agree(planned, target["name"], drop, yes=yes)
+        done = _restore(client, backup, planned, held, vectors=vectors, drop=drop)
         total = int(client.stats()["documents"]["total"])
     lacking = len(held) + planned.new - sum(each.id not in held for each in done.failures) - total
     _show(done, planned, backup, total, as_json=as_json)
@@ -73,12 +74,15 @@ def _check(backup: Backup, target: Json, *, vectors: bool, drop: frozenset[str])
     check_documents((without(each, drop) for each in backup.lines()), target)
 
 
-def _agree(planned: Plan, name: str, *, yes: bool) -> None:
+def _agree(planned: Plan, name: str, drop: frozenset[str], *, yes: bool) -> None:
     """A person agrees to documents being overwritten."""
-    if not planned.overwritten or yes:
+    if not planned.differing or yes:
         return
-    count = plural(planned.overwritten, "document")
-    question = f"{count} of {name} with other content will be overwritten. Go on?"
+    count = plural(planned.differing, "document")
+    certain = f"{count} of {name} with other content will be overwritten"
+    # The hash of what remains without a field is the service's to compute.
+    maybe = f"{count} of {name} will be overwritten where they differ in more than {', '.join(sorted(drop))}"
+    question = f"{maybe if drop else certain}. Go on?"
     if not sys.stdin.isatty():
         raise InputError(f"{question} Nobody can be asked here: add --yes, or --skip-existing to keep them")
     if not typer.confirm(question, err=True):
@@ -86,7 +90,13 @@ def _agree(planned: Plan, name: str, *, yes: bool) -> None:
 
 
 def _restore(
-    client: Client, backup: Backup, planned: Plan, *, vectors: bool, drop: frozenset[str]
+    client: Client,
+    backup: Backup,
+    planned: Plan,
+    held: Collection[str],
+    *,
+    vectors: bool,
+    drop: frozenset[str],
 ) -> Restored:
     with output.progress_bar() as bar:
         task = bar.add_task("importing", total=backup.documents - len(planned.left))
@@ -95,6 +105,7 @@ def _restore(
             backup,
             lambda count: bar.advance(task, count),
             vectors=vectors,
+            existing=held,
             leave=planned.left,
             drop=drop,
         )
@@ -107,7 +118,7 @@ def _show(done: Restored, planned: Plan, backup: Backup, total: int, *, as_json:
             {
                 "indexed": done.indexed,
                 "skipped": done.skipped,
-                "overwritten": planned.overwritten,
+                "overwritten": done.overwritten,
                 "left": len(planned.left),
                 "failed": failed,
                 "lackedByTheFile": list(backup.unreadable),
@@ -116,9 +127,10 @@ def _show(done: Restored, planned: Plan, backup: Backup, total: int, *, as_json:
         )
     else:
         counts = f"{done.indexed} indexed, {done.skipped} skipped, {len(failed)} failed"
-        more = f"; {planned.overwritten} overwritten" if planned.overwritten else ""
+        more = f" ({done.overwritten} overwritten)" if done.overwritten else ""
         more += f"; {len(planned.left)} left alone" if planned.left else ""
-        output.out.print(f"{plural(done.total, 'document')}: {counts}{more}; the target has {total}")
+        line = f"{plural(done.total, 'document')}: {counts}{more}; the target has {total}"
+        output.out.print(line, soft_wrap=True)
     if backup.unreadable:
         output.say(f"the file lacks {plural(len(backup.unreadable), 'document')} that could not be exported")
     for each in failed[:_SHOWN]:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
@@ -36,20 +37,26 @@ class Held(NamedTuple):
 
 
 class Partial:
-    """The lines so far; a half-written last one is cut off. Raises InputError for a file of something else.
+    """The lines so far, within a `with`. Raises InputError for a file of something else, and one in use.
 
-    A later line of a document takes the place of an earlier one when the file is finished.
+    A half-written last line is cut off; a later line of a document takes the place of an earlier one when
+    the file is finished.
     """
 
     def __init__(self, target: Path, header: Mapping[str, Any]) -> None:
         self.target = target
         self.path = target.with_name(target.name + ".partial")
         self.held: dict[str, Held] = {}
-        self._file: IO[bytes] = self.path.open("a+b")
-        self._lock()
-        self.resumed = self._resume(header)
+        self.resumed = False
+        self._header = header
 
     def __enter__(self) -> Self:
+        self._file: IO[bytes] = self.path.open("a+b")
+        with ExitStack() as failed:
+            failed.callback(self._file.close)
+            self._lock()
+            self.resumed = self._resume(self._header)
+            failed.pop_all()
         return self
 
     def __exit__(
@@ -96,7 +103,6 @@ class Partial:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._file.close()
             raise InputError(f"another export is writing {self.path}: wait for it") from None
 
     def _resume(self, header: Mapping[str, Any]) -> bool:
@@ -112,9 +118,11 @@ class Partial:
         self._compare(first, header)
         at = len(first)
         for line in self._file:
-            if not line.endswith(b"\n"):
+            try:
+                self._hold(json.loads(line if line.endswith(b"\n") else b""), at)
+            except (ValueError, LookupError, TypeError):
+                # What is behind a torn line is read again.
                 break
-            self._hold(json.loads(line), at)
             at += len(line)
         self._file.truncate(at)
         return True

@@ -1,6 +1,6 @@
 """Sends the documents of a backup to a service, with or without their vectors."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,18 +15,22 @@ BATCH_BYTES = 3_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What an import will do: how many documents are new or overwritten, and which ones are left alone."""
+    """What an import will do: `new` documents, `differing` ones to be overwritten, and those `left` alone.
+
+    Where fields are left out, documents may differ for the want of these only.
+    """
 
     new: int
-    overwritten: int
+    differing: int
     left: frozenset[str]
 
 
 @dataclass
 class Restored:
-    """What became of the documents, in order of their appearance."""
+    """What became of the documents; those `overwritten` are `indexed` ones that the target had otherwise."""
 
     indexed: int = 0
+    overwritten: int = 0
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
 
@@ -37,7 +41,7 @@ class Restored:
 
 def plan(backup: Backup, held: Mapping[str, State], *, skip_existing: bool) -> Plan:
     """`held` are the documents of the target."""
-    new = overwritten = 0
+    new = differing = 0
     left: list[str] = []
     for document in backup.lines():
         state = held.get(document["id"])
@@ -46,8 +50,8 @@ def plan(backup: Backup, held: Mapping[str, State], *, skip_existing: bool) -> P
         elif skip_existing:
             left.append(document["id"])
         elif (state.hash, state.active) != (document["contentHash"], document["active"]):
-            overwritten += 1
-    return Plan(new, overwritten, frozenset(left))
+            differing += 1
+    return Plan(new, differing, frozenset(left))
 
 
 def restore(
@@ -56,10 +60,11 @@ def restore(
     advance: Callable[[int], object],
     *,
     vectors: bool,
-    leave: frozenset[str] = frozenset(),
-    drop: frozenset[str] = frozenset(),
+    existing: Collection[str],
+    leave: frozenset[str],
+    drop: frozenset[str],
 ) -> Restored:
-    """Send all but those that are to be left alone; `drop` are fields that are not sent.
+    """Send all but those to `leave`; `existing` are the target's, `drop` are fields that are not sent.
 
     Safe to repeat: what the target has already is skipped there. One document that fails doesn't stop the
     others; what ends the run (no connection, a wrong key) is raised.
@@ -74,7 +79,7 @@ def restore(
             results = client.ingest(sent)
         for document, given, result in zip(batch, sent, results, strict=True):
             same = given["metadata"] == document["metadata"]
-            _count(restored, document, result, document["contentHash"] if same else None)
+            _count(restored, document, result, document["contentHash"] if same else None, existing)
         advance(len(batch))
     return restored
 
@@ -105,7 +110,13 @@ def without(document: Json, drop: frozenset[str]) -> Json:
     return {**document, "metadata": metadata}
 
 
-def _count(restored: Restored, document: Json, result: dict[str, Any], expected: str | None) -> None:
+def _count(
+    restored: Restored,
+    document: Json,
+    result: dict[str, Any],
+    expected: str | None,
+    existing: Collection[str],
+) -> None:
     """Whether a document has arrived, and as what it was exported."""
     status = result.get("status")
     if status not in ("indexed", "skipped"):
@@ -117,5 +128,6 @@ def _count(restored: Restored, document: Json, result: dict[str, Any], expected:
         restored.failures.append(Failure("backup", document["id"], reason))
     elif status == "indexed":
         restored.indexed += 1
+        restored.overwritten += document["id"] in existing
     else:
         restored.skipped += 1

@@ -1,18 +1,21 @@
 """Services to back up and to restore into, each a Worker in workerd, and a way to stop between two calls."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import pytest
 
+from cfrag.main import main
 from cfrag.pulumi_env import ROOT
 from infra.config import RagConfig
 from tests.worker_http.deployed import Deployment, local_cloudflare
@@ -37,29 +40,25 @@ OTHER: Json = {
     "name": "other",
     "embedding": {"model": "@cf/baai/bge-base-en-v1.5"},
     "metadata": {
-        "chapter": {"type": "string", "enum": ["types"]},
+        "chapter": {"type": "string"},
         "words": {"type": "string"},
-        "note": {"type": "string"},
+        "note": {"type": "string", "filterable": False},
     },
-    "tags": {"maxPerDocument": 1},
 }
-# The same fields with another model.
-LARGER: Json = {**CONFIG, "name": "larger", "embedding": {"model": "@cf/baai/bge-base-en-v1.5"}}
 
 
 class Services(NamedTuple):
-    """On one local Cloudflare: `source`, `copy` of the same config, and those of two other configs."""
+    """On one local Cloudflare: `source`, `copy` of the same config, and one of another config."""
 
     source: Deployment
     copy: Deployment
-    larger: Deployment
     other: Deployment
 
 
 @contextmanager
 def running(home: Path) -> Iterator[Services]:
     server = local_cloudflare(home)
-    configs = {"source": CONFIG, "copy": CONFIG, "larger": LARGER, "other": OTHER}
+    configs = {"source": CONFIG, "copy": CONFIG, "other": OTHER}
     try:
         yield Services(
             *(Deployment(server, RagConfig.from_pulumi(each), name) for name, each in configs.items())
@@ -101,13 +100,17 @@ def delete(service: Deployment, *ids: str) -> None:
 
 
 def held(service: Deployment) -> dict[str, Json]:
-    """What the service has, by id: read one by one."""
-    rows = service.rows("SELECT id FROM documents WHERE deleted_at IS NULL")
+    """What the service has, by id, as a line of a backup has it."""
     kept = ("id", "title", "body", "tags", "metadata", "active", "contentHash")
+    found: dict[str, Json] = {}
     with service.client() as client:
-        found = [client.get(f"/v1/docs/{httpx.URL('').copy_with(path=row['id']).path}") for row in rows]
-    assert {each.status_code for each in found} <= {200}
-    return {each["id"]: {key: each[key] for key in kept} for each in (answer.json() for answer in found)}
+        cursor: str | None = ""
+        while cursor is not None:
+            asked = {"content": "true"} | ({"cursor": cursor} if cursor else {})
+            page = client.get("/v1/docs", params=asked).json()
+            found |= {each["id"]: {key: each[key] for key in kept} for each in page["documents"]}
+            cursor = page["cursor"]
+    return found
 
 
 def vectors(service: Deployment) -> dict[str, list[float]]:
@@ -121,38 +124,33 @@ def ai_calls(service: Deployment) -> int:
     return sum(service.server.control("GET", "/calls").get("ai", {}).values())
 
 
-def environment(service: Deployment, url: str = "") -> dict[str, str]:
-    """For a command on a service, as an operator."""
-    return os.environ | {"CFRAG_URL": url or service.url, "CFRAG_KEY": SECRET, "COLUMNS": "200"}
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def cfrag(service: Deployment, *arguments: str | Path, **given: str) -> "subprocess.CompletedProcess[str]":
-    """A command as a person would run it; `url` is another address of the service."""
-    return subprocess.run(
-        _command(*arguments),
-        cwd=ROOT,
-        env=environment(service, given.pop("url", "")) | given,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def cfrag(service: Deployment, *arguments: str | Path, key: str = SECRET, url: str = "") -> Done:
+    """A command on a service, or on another address of it."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setenv("CFRAG_URL", url or service.url)
+        patch.setenv("CFRAG_KEY", key)
+        returncode = main([str(each) for each in arguments])
+    return Done(returncode, out.getvalue(), err.getvalue())
 
 
 def started(service: Deployment, *arguments: str | Path, url: str) -> "subprocess.Popen[str]":
+    """The same as a process of its own, which can be killed."""
     return subprocess.Popen(
-        _command(*arguments),
+        [sys.executable, "-m", "cfrag", *map(str, arguments)],
         cwd=ROOT,
-        env=environment(service, url),
+        env=os.environ | {"CFRAG_URL": url or service.url, "CFRAG_KEY": SECRET},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def _command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "cfrag", *map(str, arguments)]
 
 
 def lines(path: Path) -> list[Json]:

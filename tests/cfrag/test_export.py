@@ -76,8 +76,15 @@ def test_killed_in_the_middle_it_goes_on_while_documents_come_and_go(
     assert found.keys().isdisjoint(gone)
     assert found.keys() >= {each["id"] for each in added}
     assert {name: each.pop("values") for name, each in found.items()} == values
-    assert found == backups.held(source)
-    assert found[changed[0]["id"]]["body"] == "Rewritten behind the cursor."
+    written = {each["id"]: each for each in (*map(document, range(COUNT)), *changed, *added)}
+    for doc_id in gone:
+        del written[doc_id]
+    assert {name: {**each, "contentHash": None} for name, each in found.items()} == {
+        name: {**each, "tags": sorted(each["tags"]), "contentHash": None} for name, each in written.items()
+    }
+    assert {each["contentHash"] for each in found.values()} == {
+        row["content_hash"] for row in source.rows("SELECT content_hash FROM documents")
+    }
     assert not partial.exists()
     body, _, end = file.read_bytes().rstrip(b"\n").rpartition(b"\n")
     assert json.loads(end)["sha256"] == hashlib.sha256(body + b"\n").hexdigest()
@@ -87,7 +94,7 @@ def test_a_key_that_reads_is_enough_without_vectors_and_a_file_can_be_compressed
     filled: Services, tmp_path: Path
 ) -> None:
     file, source = tmp_path / "backup.jsonl.gz", filled.source
-    done = cfrag(source, "export", file, "--json", CFRAG_KEY=source.key("read"))
+    done = cfrag(source, "export", file, "--json", key=source.key("read"))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["documents"] == len(backups.held(source))
     plain = tmp_path / "plain.jsonl"
@@ -102,7 +109,7 @@ def test_a_key_that_reads_is_enough_without_vectors_and_a_file_can_be_compressed
         False,
     )
     assert header["fields"]["chapter"]["enum"] == ["types", "syntax"]
-    assert cfrag(source, "export", tmp_path / "x", "--vectors", CFRAG_KEY=source.key("read")).returncode != 0
+    assert cfrag(source, "export", tmp_path / "x", "--vectors", key=source.key("read")).returncode != 0
 
 
 def test_a_file_of_something_else_is_left_alone(filled: Services, tmp_path: Path) -> None:
@@ -153,9 +160,15 @@ def test_what_can_not_be_read_is_named_and_never_left_out_silently(filled: Servi
 
 def test_two_exports_do_not_write_one_file(filled: Services, gate: Gate, tmp_path: Path) -> None:
     file = tmp_path / "backup.jsonl"
-    seconds: list[Any] = []
-    gate.before(LIST, 2, lambda: seconds.append(cfrag(filled.source, "export", file, url=gate.url)))
+    second: list[tuple[int, str]] = []
+
+    def meanwhile() -> None:
+        running = backups.started(filled.source, "export", file, url=gate.url)
+        _, complaint = running.communicate(timeout=60)
+        second.append((running.returncode, complaint))
+
+    gate.before(LIST, 2, meanwhile)
     first = cfrag(filled.source, "export", file, url=gate.url)
     assert first.returncode == 0, first.stderr
-    assert seconds[0].returncode == 2
-    assert "another export is writing" in seconds[0].stderr
+    assert second[0][0] == 2
+    assert "another export is writing" in second[0][1]
