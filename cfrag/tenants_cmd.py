@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cfrag import local_process, output
-from cfrag.errors import Exit
+from cfrag.errors import Exit, InputError
 from cfrag.plugins import ensure_cloudflare_plugin
 from cfrag.pulumi_env import pulumi_env
 from cfrag.tenants import file, pace
@@ -81,6 +81,43 @@ def up_command(
     with _operations(tenants, [each.name for each in chosen], parallel, calls) as operations:
         report = operations.up(chosen, canaries=canary, whole=not only, resume=not anew)
     _end(report, as_json)
+
+
+@app.command("rotate-secret")
+def rotate_secret_command(
+    path: File = TENANTS,
+    only: Only = None,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="The second step: the secret before is taken no more.")
+    ] = False,
+    leaked: Annotated[
+        bool, typer.Option("--leaked", help="In one step: the secret of now is refused at once.")
+    ] = False,
+    parallel: Parallel = 2,
+    calls: Calls = pace.CALLS,
+    local: Local = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give the tenants new internal secrets: first both are taken, after --finish only the new ones.
+
+    An `up` with what the file says. Safe to repeat: a run that ended early is gone on with.
+    """
+    from cfrag.tenants.rotation import rotate
+
+    if finish and leaked:
+        raise InputError("--finish ends a rotation and --leaked makes one of its own: give one of them")
+    tenants = _load(path, local)
+    chosen = tenants.only(only or [])
+    with _operations(tenants, [each.name for each in chosen], parallel, calls) as operations:
+        report = rotate(
+            operations, chosen, "finish" if finish else "leaked" if leaked else "begin", whole=not only
+        )
+    _end(report, as_json)
+    if not finish and not leaked:
+        output.say(
+            "the old secrets are still taken: hand the new ones out with `cfrag tenants run`, then end the "
+            "old ones with `cfrag tenants rotate-secret --finish`"
+        )
 
 
 @app.command("destroy")

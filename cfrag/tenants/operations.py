@@ -5,7 +5,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +56,9 @@ class Operations:
 
             return run
 
+        # Where somebody else is at work just now, the settings are left as they are.
+        with suppress(InputError), self.journal.held():
+            self.stacks.drop_outdated()
         with _scratch(self.stacks) as scratch:
             return self.run(
                 "plan",
@@ -71,25 +74,48 @@ class Operations:
         what it has done already is not done again unless `resume` is False.
         """
         wanted = self._wanted(chosen)
-        with self.journal.held():
-            before = self.journal.done_before("up", wanted) if whole and resume else set()
+        checked = {tenant.name for tenant in chosen[:canaries]}
+        tasks = [
+            self.noted(
+                "up", each.name, each.account.id, UP_CALLS, self._up(each, each.name in checked), wanted
+            )
+            for each in chosen
+        ]
+        return self.resumable("up", tasks, wanted, canaries=canaries, whole=whole, resume=resume)
+
+    def resumable(
+        self,
+        operation: str,
+        tasks: Sequence[Task],
+        wanted: dict[str, str],
+        *,
+        whole: bool,
+        canaries: int = 0,
+        resume: bool = True,
+    ) -> Report:
+        """Run the tasks of an operation; see `up`. `wanted` is what each tenant is to become, as a digest."""
+        with self._alone():
+            before = self.journal.done_before(operation, wanted) if whole and resume else set()
             if whole:
-                self.journal.begin("up", anew=not before)
-            checked = {tenant.name for tenant in chosen[:canaries]}
-            tasks = [
-                self._noted(
-                    "up", each.name, each.account.id, UP_CALLS, self._up(each, each.name in checked), wanted
-                )
-                for each in chosen
-                if each.name not in before
-            ]
-            report = self.run("up", tasks, canaries=len(checked - before))
+                self.journal.begin(operation, anew=not before)
+            first = len({task.tenant for task in tasks[:canaries]} - before)
+            report = self.run(
+                operation, [task for task in tasks if task.tenant not in before], canaries=first
+            )
             outcomes = {name: Outcome(name, "done before", url=self.url(name)) for name in before}
             outcomes |= {outcome.tenant: outcome for outcome in report.outcomes}
-            report.outcomes = [outcomes[tenant.name] for tenant in chosen]
+            report.outcomes = [outcomes[task.tenant] for task in tasks]
             if whole:
                 self.journal.finish(complete=report.well)
         return report
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else on this machine changes these stacks meanwhile; their settings are up to date."""
+        with self.journal.held():
+            self.stacks.drop_outdated()
+            yield
+            self.stacks.note_seen()
 
     def destroy(self, names: Sequence[str]) -> Report:
         """Remove the stacks of tenants, which may have left the file already."""
@@ -98,9 +124,9 @@ class Operations:
             if is_projects_own(name, self.stacks.root):
                 raise InputError(f"{name} is a stack of the project, not a tenant: pulumi destroy -s {name}")
         somebody = self.tenants.all[0]
-        with self.journal.held():
+        with self._alone():
             tasks = [
-                self._noted(
+                self.noted(
                     "destroy",
                     name,
                     known.get(name, somebody).account.id,
@@ -144,7 +170,7 @@ class Operations:
 
         return run
 
-    def _noted(
+    def noted(
         self,
         operation: str,
         name: str,

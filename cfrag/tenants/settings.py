@@ -15,8 +15,11 @@ from cfrag.tenants.workspace import StackFailed, Workspace, last_line
 from infra.config import CONFIG_KEY
 
 SECRET = "cf-rag:internalApiSecret"
+PREVIOUS = "cf-rag:internalApiSecretPrevious"
 API_TOKEN = "cloudflare:apiToken"
 ACCOUNT_ID = "cf-rag:accountId"
+# What the state calls the two secrets, in the Worker's bindings.
+_BINDINGS = {SECRET: "INTERNAL_API_SECRET", PREVIOUS: "INTERNAL_API_SECRET_PREVIOUS"}
 
 
 class Settings:
@@ -40,8 +43,8 @@ class Settings:
         write_private(self.path, yaml.safe_dump(settings, sort_keys=False))
         if SECRET not in config:
             # 32 random bytes, made once, handed over on a pipe: no disk and no process list sees them.
-            kept = None if made else self._kept_secret()
-            self._set_secret(SECRET, kept or secrets.token_hex(32))
+            kept = {} if made else self.deployed()
+            self._set_secret(SECRET, kept.get(SECRET) or secrets.token_hex(32))
         token = self._workspace.env_vars[TOKEN]
         if API_TOKEN not in config or not self._is_marked(token):
             self._set_secret(API_TOKEN, token)
@@ -72,17 +75,48 @@ class Settings:
         elif kind == "cloud":
             settings |= {"secretsprovider": state["url"], "encryptedkey": state["encryptedkey"]}
         write_private(self.path, yaml.safe_dump(settings, sort_keys=False))
-        if kept := self._kept_secret():
-            self._set_secret(SECRET, kept)
+        for key, kept in self.deployed().items():
+            self._set_secret(key, kept)
 
-    def _kept_secret(self) -> str | None:
-        """The internal secret that the deployed Worker has, from the state."""
+    def deployed(self) -> dict[str, str]:
+        """The internal secrets that the deployed Worker takes, by their keys, from the state."""
         for resource in self._exported(secrets_shown=True).get("resources", []):
             if resource["type"] == "cfrag:index:WorkerVersion":
                 bound = _plain(resource["inputs"]["bindings"])
-                kept: str | None = _plain(bound.get("INTERNAL_API_SECRET", {}).get("text"))
-                return kept
-        return None
+                texts = {key: _plain(bound.get(name, {}).get("text")) for key, name in _BINDINGS.items()}
+                return {key: text for key, text in texts.items() if text}
+        return {}
+
+    @property
+    def rotates(self) -> bool:
+        """Whether a secret of before is still to be taken."""
+        return PREVIOUS in self._config()
+
+    def renew_secret(self, *, keep: bool) -> None:
+        """Another internal secret at the next `up`; `keep` has the one of now taken beside it."""
+        now = self._workspace.cli("config", "get", SECRET, "--stack", self._name).strip()
+        if keep:
+            # First: killed in between, the next run finds the two equal and makes the new one.
+            self._set_secret(PREVIOUS, now)
+        else:
+            self.forget_previous()
+        self._set_secret(SECRET, secrets.token_hex(32))
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether the new secret of a rotation has been made already."""
+        get = ("config", "get", "--stack", self._name)
+        return self.rotates and self._workspace.cli(*get, PREVIOUS) != self._workspace.cli(*get, SECRET)
+
+    def forget_previous(self) -> None:
+        """Only one secret is taken after the next `up`."""
+        settings = yaml.safe_load(self.path.read_text())
+        settings["config"].pop(PREVIOUS, None)
+        write_private(self.path, yaml.safe_dump(settings, sort_keys=False))
+
+    def _config(self) -> dict[str, Any]:
+        config: dict[str, Any] = (yaml.safe_load(self.path.read_text()) or {}).get("config") or {}
+        return config
 
     def _exported(self, *, secrets_shown: bool) -> dict[str, Any]:
         command = ["stack", "export", "--stack", self._name] + (["--show-secrets"] if secrets_shown else [])

@@ -1,5 +1,6 @@
 """One Pulumi stack per tenant, through the Automation API; the program is the project's own `__main__.py`."""
 
+import json
 import os
 import re
 import runpy
@@ -7,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pulumi import automation
@@ -17,11 +18,13 @@ from cfrag.local_stack import is_dead
 from cfrag.pulumi_env import ROOT
 from cfrag.tenants.events import Listener, Progress
 from cfrag.tenants.file import ACCOUNT, TOKEN, Account, Tenant
-from cfrag.tenants.settings import SECRET, Settings, digest
+from cfrag.tenants.settings import SECRET, Settings, digest, write_private
 from cfrag.tenants.workspace import NoStack, StackFailed, Workspace, last_line, pulumi_command
 from infra.bundle import Renderings
 
 T = TypeVar("T")
+Step = Literal["begin", "finish", "leaked"]
+UNDER_WAY = "a rotation is under way"
 
 LOCK_SECONDS = 900.0
 """How long a living `pulumi` of this machine may go on with a stack that somebody else wants."""
@@ -60,6 +63,25 @@ class Stacks:
             return {each.name.rpartition("/")[2]: each for each in workspace.list_stacks()}
         except automation.CommandError as error:
             raise Unreachable(f"the stacks can't be listed: {last_line(error)}") from None
+
+    def drop_outdated(self) -> None:
+        """Drop the settings of stacks that have changed since `note_seen`: another machine may have given
+        them other secrets, or a run that was killed; they are read from the state again."""
+        seen = json.loads(self._seen.read_text()) if self._seen.exists() else {}
+        for name, changed in self._changed().items():
+            if seen.get(name) != changed:
+                Settings(name, self.workspace({})).remove()
+
+    def note_seen(self) -> None:
+        """The settings in the folder are those of the stacks as they are now."""
+        write_private(self._seen, json.dumps(self._changed()))
+
+    def _changed(self) -> dict[str, str]:
+        return {name: str(summary.last_update) for name, summary in self.existing().items()}
+
+    @property
+    def _seen(self) -> Path:
+        return self.folder / "seen.json"
 
     def workspace(self, environment: Mapping[str, str], folder: Path | None = None) -> Workspace:
         """A workspace on the project, or on another `folder` with one."""
@@ -150,9 +172,28 @@ class TenantStack:
         return self._run(lambda stack: {key: each.value for key, each in stack.outputs().items()})
 
     def secret(self) -> str:
-        """The tenant's internal secret."""
-        self._settings.restore()
-        return self._run(lambda stack: stack.get_config(SECRET)).value
+        """The internal secret that the tenant's Worker takes now; of two the newer one."""
+        found = self._settings.deployed().get(SECRET)
+        if found is None:
+            raise StackFailed("it has no secret yet; run `cfrag tenants up`")
+        return found
+
+    def rotate(self, tenant: Tenant, step: Step, progress: Progress, *, resumed: bool) -> dict[str, int]:
+        """A step of the rotation of its internal secret, and the `up` that makes the Worker know of it.
+
+        `resumed` where a run of this very step ended early: what it has done to the secret is kept.
+        """
+        self._settings.configure(tenant, create=False)
+        if step == "finish":
+            self._settings.forget_previous()
+        elif step == "leaked":
+            self._settings.renew_secret(keep=False)
+        elif not self._settings.rotates or (resumed and not self._settings.is_renewed):
+            self._settings.renew_secret(keep=True)
+        elif not resumed:
+            raise StackFailed(f"{UNDER_WAY}: its secret of before is still taken; end that with --finish")
+        changes, _ = self.up(tenant, progress)
+        return changes
 
     def credentials(self) -> dict[str, str]:
         """The variables that name its account, and the token for it. Raises InputError."""
