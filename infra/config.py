@@ -73,7 +73,7 @@ class RagConfig(Model):
     allow_data_loss: bool = False
     """Lets `pulumi destroy` delete the index and the database, with everything in them."""
     adopt: bool = False
-    """Takes over an existing index of the same name, dimensions and metric."""
+    """Takes over what exists under this stack's names, if it fits: see docs/operations/adoption.md."""
     inherit_secrets: tuple[str, ...] = ()
     """Secrets of the Worker that are set elsewhere and that a new version keeps."""
     observability: Observability = Observability()

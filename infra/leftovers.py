@@ -8,18 +8,13 @@ from pulumi import ResourceHook, ResourceHookArgs, ResourceHookBinding
 
 from infra.errors import CfragError
 from infra.provider.account import Account
+from infra.provider.adoption import TABLES
 
 if TYPE_CHECKING:
     from cloudflare import Cloudflare
 
 Inputs = dict[str, Any]
 Free = Callable[["Cloudflare", str, Inputs], None]
-
-# Tables of Cloudflare's own and of SQLite's don't count.
-_TABLES = (
-    "SELECT name FROM sqlite_master WHERE type = 'table' "
-    "AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'"
-)
 
 
 class Leftovers:
@@ -59,7 +54,7 @@ def free_database(client: "Cloudflare", account_id: str, inputs: Inputs) -> None
 
 def user_tables(client: "Cloudflare", account_id: str, database: str) -> list[str]:
     """The tables that somebody has made in a database."""
-    (answer,) = client.d1.database.query(database, account_id=account_id, sql=_TABLES)
+    (answer,) = client.d1.database.query(database, account_id=account_id, sql=TABLES)
     return [str(row["name"]) for row in answer.results or ()]  # type: ignore[index]
 
 
@@ -97,6 +92,6 @@ def _named(found: Iterable[Any], attribute: str, name: str) -> Iterator[Any]:
 
 def _taken(kind: str, name: str, why: str, identity: str) -> CfragError:
     return CfragError(
-        f"{kind} {name} exists and {why}, but this stack did not make it: choose another cf-rag:rag.name or "
-        f"stack name, or take it over with `pulumi import` and the id {identity}"
+        f"{kind} {name} exists and {why}, but this stack's state does not know it ({identity}): choose "
+        "another cf-rag:rag.name or stack name, or set cf-rag:rag.adopt: true to take it over"
     )

@@ -111,12 +111,12 @@ async def end_indexing(call: Call, database: str | None, key: str, kind: str) ->
     if data is None or _MARK + key not in data.meta:
         return
     doing = f"have every vector written into the metadata index {key}"
-    done = await _in_pages(call, data.database, doing, _REWRITE)
+    await _in_pages(call, data.database, doing, _REWRITE)
     await _unready(call, data.database, f"{key.partition('/')[2]}:{kind}")
     await d1.query(call, data.database, doing, "DELETE FROM meta WHERE key = ?", _MARK + key)
     await call.warn(
-        f"metadata index {key} was missing: {ending.documents(done)} will be written again, without "
-        "embedding; until then searches that filter by it are refused"
+        f"metadata index {key} was missing: every vector is written again, without embedding; until that is "
+        "done, searches that filter by it are refused"
     )
 
 

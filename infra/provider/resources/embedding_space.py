@@ -59,6 +59,7 @@ class EmbeddingSpace(Resource[SpaceInputs]):
             judge(deployed, wanted)
             or await ending.unready(call, new.database, deployed, wanted)
             or await _left_over(call, deployed, wanted)
+            or await _unknown_content(call, new.database, deployed, wanted)
         )
         if refusal is not None:
             return [CheckFailure(refusal.setting, await _message(call, refusal)), *renamed]
@@ -170,6 +171,23 @@ async def _left_over(call: Call, deployed: Wish, wanted: Wish) -> Refusal | None
         f"run `pulumi up` with {KEY}.embedding: {embedding_setting(deployed.space)} and without replacing, "
         "which deletes it, then start again",
         index,
+    )
+
+
+async def _unknown_content(call: Call, database: str, deployed: Wish, wanted: Wish) -> Refusal | None:
+    """The refusal of all but an abort, where nothing says any more which space holds which document."""
+    old = deployed.replaced
+    if old is None or deployed.strategy == "discard" or wanted.space.key != deployed.space.key:
+        return None
+    if await d1.find_database(call, database) or not await vectorize.vector_count(call, old.index):
+        return None
+    return Refusal(
+        "replacing",
+        f"database {database} is gone, and with it which documents are in generation "
+        f"{wanted.space.generation} already",
+        f"abort with {KEY}.embedding: {embedding_setting(old)} and without replacing, which makes the "
+        f"database again from the vectors of generation {old.generation}, then start anew",
+        old.index,
     )
 
 

@@ -161,9 +161,8 @@ def _unfit(found: vectorize.Index, new: IndexInputs) -> str | None:
         return None
     owner = found.owner or f"something else (its description: {found.description!r})"
     return (
-        f"index {found.name} exists and belongs to {owner}, not to {new.owner}: set adopt on the "
-        f"resource, or "
-        f"`pulumi import` it, if it shall become this stack's"
+        f"index {found.name} exists and belongs to {owner}, not to {new.owner}: set cf-rag:rag.adopt: true "
+        "if it shall become this stack's"
     )
 
 
@@ -177,8 +176,8 @@ async def _lost(call: Call, new: IndexInputs) -> str | None:
     return (
         f"index {new.name} does not exist any more, and with it the content of {ending.documents(count)} "
         f"that database {new.database} knows: made again it would be empty. Have the documents at hand "
-        f"(their ids: GET /v1/docs), then run `pulumi up` with {CREATE_BY_NAME}={new.name}: that makes it "
-        "empty, and no ingest of a document is skipped any more"
+        f"(a backup, or their ids: GET /v1/docs), then run `pulumi up` with {CREATE_BY_NAME}={new.name}: "
+        "that makes it empty, and no ingest of a document is skipped any more"
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from infra.provider import rolled_back
 from infra.provider.account import ApiFailure
 from infra.provider.base import Call, Change, CheckFailure, Found, Inputs, Resource
 from infra.provider.values import Values
@@ -78,10 +79,13 @@ class WorkerVersion(Resource[VersionInputs]):
     async def check(self, call: Call, new: VersionInputs, old: Values | None) -> list[CheckFailure]:
         """Refuse a space that the gate has not granted, and a secret without a text.
 
-        A placeholder for a secret would overwrite the real one.
+        A placeholder for a secret would overwrite the real one. A change of a Worker that was rolled back is
+        no reason for a refusal, but for a warning.
         """
         if new.space and new.spaces and new.space != new.spaces[0]:
             return [CheckFailure("space", _not_granted(new.space, new.spaces[0]))]
+        if old and (old.get("bundle"), old.get("bindings")) != (new.bundle, new.bindings):
+            await rolled_back.warn(call, new.worker)
         return [
             CheckFailure(f"bindings.{name}", f"{name} has no text; give it, or bind it as type inherit")
             for name, binding in new.bindings.items()
