@@ -124,3 +124,39 @@ async def test_deleting_a_version_leaves_it_for_a_rollback(
     )
     await direct.delete(KIND, made, state)
     assert await direct.read(KIND, made, state) is not None
+
+
+async def test_a_change_of_a_worker_that_was_rolled_back_is_announced(
+    direct: Direct, cloudflare: LocalCloudflare, bundle: Bundle, tmp_path: Path
+) -> None:
+    worker_id = worker(cloudflare, "taken-back")
+    newer, newest = bundle_of("print('newer')\n"), bundle_of("print('newest')\n")
+    versions = []
+    for each in (bundle, newer):
+        store.save(each, tmp_path)
+        old = await direct.checked(KIND, wanted(worker_id, "taken-back", each.digest))
+        versions.append(str((await direct.create(KIND, old))[1]["versionId"]))
+
+    async def announced(by: Bundle) -> list[str]:
+        store.save(by, tmp_path)
+        direct.messages.lines.clear()
+        assert await direct.check(KIND, wanted(worker_id, "taken-back", by.digest), old) == {}
+        return direct.messages.lines
+
+    def deploy(version: str) -> None:
+        cloudflare.client.workers.scripts.deployments.create(
+            "taken-back",
+            account_id=cloudflare.account,
+            strategy="percentage",
+            versions=[{"percentage": 100, "version_id": version}],
+        )
+
+    assert await announced(newest) == []  # nothing was deployed at all
+    for version in versions:
+        deploy(version)
+    assert await announced(newest) == []
+    deploy(versions[0])
+    (words,) = await announced(newest)
+    assert words.startswith("taken-back was rolled back at ")
+    assert f"from version {versions[1][:8]} to {versions[0][:8]}" in words
+    assert await announced(newer) == []  # nothing changes, so nothing is undone

@@ -133,6 +133,11 @@ class WorkerVersion(Resource[VersionInputs]):
             raise
         seen = {"workerId": worker, "versionId": version, "number": found.number}
         others = await _serving(call, state["worker"], version) if state.get("worker") else None
+        if others:
+            await call.warn(
+                f"requests of Worker {state['worker']} go to version {others}, which this stack did not deploy: "
+                f"`pulumi up` after this refresh gives them to its own again ({version})"
+            )
         known = {key: value for key, value in state.items() if key != "serving"}
         inputs = {key: value for key, value in known.items() if key not in self.outputs}
         return Found(known | seen | ({"serving": others} if others else {}), inputs or {"workerId": worker})
