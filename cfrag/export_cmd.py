@@ -1,20 +1,23 @@
 """`cfrag export`: every document of a service into one file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cfrag import output
+from cfrag.backup.account import AccountSource
 from cfrag.backup.export import Export
 from cfrag.backup.file import header
-from cfrag.backup.listing import Listed, read_space
+from cfrag.backup.listing import Listed, Source, read_space
 from cfrag.backup.partial import Partial
-from cfrag.client import Client
 from cfrag.connection import connect, connect_as_operator, service_url
 from cfrag.data_cmds import AsJson, Url
 from cfrag.errors import Exit, InputError
 from cfrag.output import plural
+from cfrag.stack_account import StackAccount
 
 _SHOWN = 5
 
@@ -31,6 +34,12 @@ def export_command(
         bool, typer.Option("--allow-missing", help="Finish the file without what can't be read.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE, once the new one is whole.")] = False,
+    stack: Annotated[
+        str | None,
+        typer.Option(
+            "--stack", "-s", help="Read D1 and Vectorize of this stack's account, without the Worker."
+        ),
+    ] = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,13 +50,13 @@ def export_command(
     """
     if file.exists() and not force:
         raise InputError(f"{file} exists: give another name, or --force to replace it")
-    with (connect_as_operator if vectors else connect)(url) as client:
-        space = read_space(client)
+    with _opened(stack, url, vectors=vectors) as (source, address):
+        space = read_space(source)
         _check_settled(space, vectors=vectors)
-        with Partial(file, header(service_url(url), space, vectors=vectors)) as partial:
+        with Partial(file, header(address, space, vectors=vectors)) as partial:
             if partial.resumed:
                 output.say(f"{partial.path}: going on behind {plural(len(partial.held), 'document')}")
-            export = _export(client, partial, space, vectors=vectors, wait=wait)
+            export = _export(source, partial, space, vectors=vectors, wait=wait)
             _check_count(partial, export.listed)
             finished = allow_missing or not export.unreadable
             if finished:
@@ -55,6 +64,20 @@ def export_command(
     _show(file, export, finished=finished, as_json=as_json)
     if export.unreadable:
         raise typer.Exit(Exit.SOME_FAILED)
+
+
+@contextmanager
+def _opened(stack: str | None, url: str | None, *, vectors: bool) -> Iterator[tuple[Source, str]]:
+    """Where to read from, and what that is called in the file."""
+    if stack is not None:
+        if url is not None:
+            raise InputError("--stack reads the account and --url the service: give one of them")
+        with StackAccount(stack) as account:
+            source = AccountSource(account)
+            yield source, source.address
+    else:
+        with (connect_as_operator if vectors else connect)(url) as client:
+            yield client, service_url(url)
 
 
 def _check_settled(space: dict[str, Any], *, vectors: bool) -> None:
@@ -66,10 +89,10 @@ def _check_settled(space: dict[str, Any], *, vectors: bool) -> None:
         )
 
 
-def _export(client: Client, partial: Partial, space: dict[str, Any], *, vectors: bool, wait: float) -> Export:
+def _export(source: Source, partial: Partial, space: dict[str, Any], *, vectors: bool, wait: float) -> Export:
     with output.progress_bar() as bar:
-        task = bar.add_task("exporting", total=client.stats()["documents"]["total"])
-        export = Export(client, partial, space, vectors, wait, lambda count: bar.advance(task, count))
+        task = bar.add_task("exporting", total=source.stats()["documents"]["total"])
+        export = Export(source, partial, space, vectors, wait, lambda count: bar.advance(task, count))
         export.run()
     return export
 

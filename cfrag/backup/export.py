@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cfrag.backup.file import Json, document_line
-from cfrag.backup.listing import Listed, State, list_all
+from cfrag.backup.listing import Listed, Source, State, list_all
 from cfrag.backup.partial import Partial
-from cfrag.client import Client
 from cfrag.errors import InputError
 
 T = TypeVar("T")
@@ -25,7 +24,7 @@ class Export:
     moment of the export, and not older than the list, unless it is among the `older`.
     """
 
-    client: Client
+    source: Source
     partial: Partial
     space: Json
     vectors: bool
@@ -39,7 +38,7 @@ class Export:
     def run(self) -> None:
         """Raises InputError where the space of the vectors has changed meanwhile."""
         self._pages()
-        self.listed = list_all(self.client)
+        self.listed = list_all(self.source)
         self._rest()
         if self.vectors:
             self._same_space()
@@ -48,7 +47,7 @@ class Export:
         """All documents by id, from where the file ends; what can't be read yet is left out."""
         after = self.partial.last
         self.advance(len(self.partial.held))
-        while page := self.client.documents(after, content=True):
+        while page := self.source.documents(after, content=True):
             self._keep(page)
             after = page[-1]["id"]
 
@@ -81,7 +80,7 @@ class Export:
 
     def _read(self, ids: Iterable[str]) -> Iterator[Json]:
         for doc_id in ids:
-            document = self.client.document(doc_id)
+            document = self.source.document(doc_id)
             if document is None:
                 # Deleted meanwhile.
                 del self.listed.states[doc_id]
@@ -102,7 +101,7 @@ class Export:
         """Vectors that were made from the very content that was read."""
         if not documents:
             return {}
-        answer = self.client.vectors(list(documents))
+        answer = self.source.vectors(list(documents))
         if any(answer[key] != self.space[key] for key in ("generation", "fingerprint")):
             # By an isolate that doesn't know of a change yet, or of one that this run doesn't know of.
             return {}
@@ -120,7 +119,7 @@ class Export:
 
     def _same_space(self) -> None:
         """A model that was changed meanwhile has made some of the vectors."""
-        before, after = self.space, self.client.space()
+        before, after = self.space, self.source.space()
         keys = ("generation", "fingerprint", "since")
         if differing := [f"{key} {before[key]} → {after[key]}" for key in keys if before[key] != after[key]]:
             raise InputError(

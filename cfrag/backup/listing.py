@@ -1,16 +1,25 @@
 """What a service says of itself and of all its documents, before and after a backup."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 from cfrag.backup.file import Json
-from cfrag.client import Client
 from cfrag.errors import InputError, Refused
 
 # How often a list is made again where documents came or went while it was made.
 _LISTS = 3
+
+
+class Source(Protocol):
+    """Where documents are read from: the service itself (`cfrag.client.Client`), or what is behind it."""
+
+    def space(self) -> Json: ...
+    def stats(self) -> Json: ...
+    def documents(self, after: str | None, *, content: bool) -> list[Json]: ...
+    def document(self, doc_id: str) -> Json | None: ...
+    def vectors(self, ids: Sequence[str]) -> Json: ...
 
 
 @dataclass(frozen=True)
@@ -38,10 +47,10 @@ class Listed:
         return self.length != self.counted
 
 
-def read_space(client: Client) -> Json:
+def read_space(source: Source) -> Json:
     """What documents and vectors are made of there. Raises InputError where there is no backup of it."""
     try:
-        space = client.space()
+        space = source.space()
     except Refused as refused:
         if refused.status != HTTPStatus.NOT_FOUND:
             raise
@@ -57,24 +66,24 @@ def read_space(client: Client) -> Json:
     return space
 
 
-def list_all(client: Client) -> Listed:
+def list_all(source: Source) -> Listed:
     """Every document's state, checked against the service's own count; made again where that moves."""
     for attempt in range(1, _LISTS + 1):
-        before = _count(client)
-        states = {each["id"]: State(each["contentHash"], each["active"]) for each in _states(client)}
-        counted = _count(client)
+        before = _count(source)
+        states = {each["id"]: State(each["contentHash"], each["active"]) for each in _states(source)}
+        counted = _count(source)
         listed = Listed(states, len(states), counted, before == counted)
         if not listed.differs or attempt == _LISTS:
             return listed
     raise AssertionError("the last list is returned")
 
 
-def _states(client: Client) -> Iterator[dict[str, Any]]:
+def _states(source: Source) -> Iterator[dict[str, Any]]:
     after = None
-    while page := client.documents(after, content=False):
+    while page := source.documents(after, content=False):
         yield from page
         after = page[-1]["id"]
 
 
-def _count(client: Client) -> int:
-    return int(client.stats()["documents"]["total"])
+def _count(source: Source) -> int:
+    return int(source.stats()["documents"]["total"])

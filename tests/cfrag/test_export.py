@@ -51,9 +51,9 @@ def test_killed_in_the_middle_it_goes_on_while_documents_come_and_go(
     assert running.returncode == -signal.SIGKILL, complaint
     assert not file.exists()
     assert len(lines(partial)) == 1 + 60
-    # As if it had been killed within a line, too.
-    with partial.open("ab") as half:
-        half.write(json.dumps(document(60)).encode()[:100])
+    # As if it had been killed within a line, and a disk had lost what was behind another.
+    with partial.open("ab") as torn:
+        torn.write(b"\0" * 100 + b"\n" + json.dumps(document(60)).encode()[:100])
 
     changed = [document(1, body="Rewritten behind the cursor."), document(110, body="Rewritten ahead of it.")]
     added = [document(0, id="a new one behind"), document(0, id="z, a new one ahead")]

@@ -1,6 +1,7 @@
 """Backups brought into services: of the same model with their vectors, of another one, and refused ones."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from cfrag.backup.fitting import faults
 from tests.cfrag import backups
-from tests.cfrag.backups import Services, cfrag, document, lines
+from tests.cfrag.backups import Gate, Services, cfrag, document, lines
 
 pytestmark = pytest.mark.xdist_group("backups")
 
@@ -63,9 +64,19 @@ def test_another_model_embeds_them_and_takes_no_vectors(services: Services, back
     assert backups.held(other) == {}
 
     fewer = ("import", backup, "--drop-field", "draft", "--drop-field", "words")
-    done = cfrag(other, *fewer)
-    assert f"{count} documents: {count} indexed, 0 skipped, 0 failed; the target has {count}" in done.stdout
+    with Gate(other) as gate:
+        running = backups.started(other, *fewer, url=gate.url)
+        gate.before("/v1/ingest/batch", 2, lambda: running.send_signal(signal.SIGKILL))
+        running.communicate(timeout=120)
+    assert running.returncode == -signal.SIGKILL
     calls = backups.ai_calls(other)
+    done = cfrag(other, *fewer, "--yes")
+    assert (
+        f"{count} documents: {count - 100} indexed, 100 skipped, 0 failed; the target has {count}"
+        in done.stdout
+    )
+    assert backups.ai_calls(other) == calls + 1, "only the rest was embedded"
+    calls += 1
     asked = cfrag(other, *fewer)
     assert f"{count} documents of other will be overwritten where they differ in more than" in asked.stderr
     again = cfrag(other, *fewer, "--yes")
