@@ -23,7 +23,7 @@ _COLUMNS: dict[Side, tuple[str, str, str]] = {
 }
 _PUT = "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
 # What was upserted before the metadata index and is committed after this has to lose: its seq is another one.
-_REWRITE = (
+REWRITE = (
     "UPDATE documents SET schema_rev = NULL, next_rev = NULL, "
     "seq = seq + (pending_at IS NOT NULL OR lease_at IS NOT NULL) WHERE id IN (SELECT id FROM documents "
     "WHERE id > ? AND (schema_rev IS NOT NULL OR next_rev IS NOT NULL) "
@@ -111,7 +111,7 @@ async def end_indexing(call: Call, database: str | None, key: str, kind: str) ->
     if data is None or _MARK + key not in data.meta:
         return
     doing = f"have every vector written into the metadata index {key}"
-    await _in_pages(call, data.database, doing, _REWRITE)
+    await _in_pages(call, data.database, doing, REWRITE)
     await _unready(call, data.database, f"{key.partition('/')[2]}:{kind}")
     await d1.query(call, data.database, doing, "DELETE FROM meta WHERE key = ?", _MARK + key)
     await call.warn(

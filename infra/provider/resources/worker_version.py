@@ -135,8 +135,8 @@ class WorkerVersion(Resource[VersionInputs]):
         others = await _serving(call, state["worker"], version) if state.get("worker") else None
         if others:
             await call.warn(
-                f"requests of Worker {state['worker']} go to version {others}, which this stack did not deploy: "
-                f"`pulumi up` after this refresh gives them to its own again ({version})"
+                f"requests of Worker {state['worker']} go to version {others}, which this stack did not "
+                f"deploy last: `pulumi up` after a refresh deploys what the config says, in place of it"
             )
         known = {key: value for key, value in state.items() if key != "serving"}
         inputs = {key: value for key, value in known.items() if key not in self.outputs}
