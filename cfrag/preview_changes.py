@@ -106,7 +106,9 @@ def _properties(kind: str, step: Mapping[str, Any]) -> tuple[str, ...]:
     paths = [path for path in step.get("detailedDiff") or {} if not path.startswith(("manifest", "bundle"))]
     old, new = ((step.get(key) or {}).get("inputs") or {} for key in ("oldState", "newState"))
     if kind not in _SHOWN:
-        return tuple(sorted({path.partition(".text")[0] for path in paths}))
+        others = ((step.get("oldState") or {}).get("outputs") or {}).get("serving")
+        named = {path.partition(".text")[0] for path in paths}
+        return tuple(sorted(f"serving {others} -> this one" if each == "serving" else each for each in named))
     return tuple(f"{path} {_shown(old.get(path))} -> {_shown(new.get(path))}" for path in sorted(paths))
 
 

@@ -59,6 +59,13 @@ def test_the_guides_commands_lead_from_nothing_to_a_service_that_passes_its_smok
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("it is gone") == 2, "both smoke tests"
     assert "cf-rag-prod-worker runs version 1" in done.stdout
+    after = done.stdout.partition("cf-rag-prod-worker runs version 1")[2]
+    unchanged, seen, ended = re.split(
+        r"^(?:cfrag preview --refresh|pulumi config rm) .*$", after, flags=re.MULTILINE
+    )
+    assert "rolled back" not in unchanged + seen
+    assert re.search(r"\*\*replaced\*\* \| WorkerVersion .*`serving \S+ \(100 %\) -> this one`", seen)
+    assert re.search(r"cf-rag-prod-worker was rolled back at .* UTC, from version \S+ to \S+\.", ended)
     destroy(project, shell)
     left = deployed.cloudflare.call("GET", "/__local/status")
     assert not [each for each in left["workers"] + left["indexes"] if each["name"].startswith("cf-rag-prod")]
