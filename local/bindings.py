@@ -1,19 +1,18 @@
 """The endpoints behind a Worker's bindings: the same engines, limits and faults as the REST API."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from infra import catalog
 from local import limits
 from local.ai.inputs import AiError
 from local.ai.service import EmbeddingService
-from local.envelope import ApiError
+from local.envelope import ApiError, JSONResponse
 from local.faults import Faults, Target
 from local.queues.service import QueueService
 from local.vectorize.service import VectorizeService
@@ -132,7 +131,7 @@ class _Bindings:
 
 async def _body(request: Request) -> Any:
     try:
-        return json.loads(await request.body() or b"null")
+        return orjson.loads(await request.body() or b"null")
     except ValueError as error:
         raise limits.JSON_UNPARSABLE(problem=str(error)) from error
 
