@@ -79,6 +79,8 @@ class Account:
         self.base_url = chosen["baseUrl"]
         self._client: Cloudflare | None = None
         self.submissions = Submissions()
+        # By index, its metadata indexes ("property:type") that were made over vectors no database knew of.
+        self.refilled: dict[str, set[str]] = {}
 
     @property
     def id(self) -> str:

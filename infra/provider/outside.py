@@ -34,9 +34,6 @@ _ROWS = (
     "INSERT OR IGNORE INTO documents(id, seq, active, pending_hash, pending_at) "
     "SELECT value, ?, 1, '+', 1 FROM json_each(?)"
 )
-_UNREADY = (
-    "INSERT INTO meta(key, value) VALUES ('schema', ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
-)
 
 
 class _Data:
@@ -56,6 +53,15 @@ class _Data:
         spaces = Spaces.of(self.meta)
         space = spaces.find(generation) if spaces else None
         return space.side if space else None
+
+
+async def documents(call: Call, database: str) -> int:
+    """How many live documents the database with this id knows; 0 where it is gone or has no tables."""
+    if not await d1.meta(call, database):
+        return 0
+    sql = "SELECT COUNT(*) AS n FROM documents WHERE deleted_at IS NULL"
+    rows = await d1.query(call, database, "count the documents", sql)
+    return int(rows[0]["n"])
 
 
 async def lost_documents(call: Call, database: str | None, generation: int) -> int:
@@ -96,10 +102,13 @@ async def _in_pages(call: Call, database: str, doing: str, sql: str) -> int:
     return done
 
 
-async def begin_indexing(call: Call, database: str | None, key: str) -> None:
+async def begin_indexing(call: Call, database: str | None, key: str, kind: str) -> None:
     """Note that a metadata index is being made over vectors; `key` is `<index>/<property>`."""
     if data := await _Data.read(call, database):
         await d1.query(call, data.database, "note a missing metadata index", _PUT, _MARK + key, "1")
+    elif database:
+        index, _, name = key.partition("/")
+        call.account.refilled.setdefault(index, set()).add(f"{name}:{kind}")
 
 
 async def end_indexing(call: Call, database: str | None, key: str, kind: str) -> None:
@@ -138,8 +147,8 @@ async def rows_from_vectors(call: Call, database: str, index: str, schema: str |
     The content is in the vector, so a database that was lost is made again from the index. What can't be made
     again are API keys.
     """
-    held = await vectorize.vector_count(call, index) or 0
-    if not held or held <= await _count(call, database):
+    count = await vectorize.vector_count(call, index) or 0
+    if not count or count <= await _count(call, database):
         return 0
     before, cursor = await _count(call, database), None
     doing = f"make rows for the vectors of {index}"
@@ -150,9 +159,13 @@ async def rows_from_vectors(call: Call, database: str, index: str, schema: str |
         if (cursor := page.cursor) is None:
             break
     made = await _count(call, database) - before
-    if made and schema:
-        nothing = json.dumps({"revision": schema, "ready": [], "again": []}, separators=(",", ":"))
-        await d1.query(call, database, doing, _UNREADY, nothing)
+    again = call.account.refilled.pop(index, None)
+    if again and schema:
+        held = {
+            f"{name}:{kind}" for name, kind in (await vectorize.metadata_indexes(call, index) or {}).items()
+        }
+        known = {"revision": schema, "ready": sorted(held - again), "again": sorted(again)}
+        await d1.query(call, database, doing, _PUT, "schema", json.dumps(known, separators=(",", ":")))
     return made
 
 

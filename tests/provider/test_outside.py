@@ -184,8 +184,25 @@ async def test_a_new_database_gets_a_row_for_every_vector(
     assert column(cloudflare, database, "id") == ["v0", "v1", "v2"]
     assert column(cloudflare, database, "content_hash") == [None, "h", None]
     assert column(cloudflare, database, "pending_hash") == ["+", None, "+"]
-    assert meta(cloudflare, database)["schema"] == {"revision": REVISION, "ready": [], "again": []}
+    assert "schema" not in meta(cloudflare, database)
     assert any("knew nothing of 2 documents" in line for line in direct.messages.lines)
+
+
+async def test_a_new_database_is_told_which_metadata_indexes_were_made_before_it(
+    direct: Direct, cloudflare: LocalCloudflare
+) -> None:
+    name = cloudflare.index("both-gone", vectors=1)
+    await direct.create("VectorizeMetadataIndex", metadata_index(name, propertyName="tags", database=None))
+    await direct.create("VectorizeMetadataIndex", metadata_index(name))
+    database = empty(cloudflare, "both-gone-db")
+    inputs = {"databaseId": database, "queueId": queue_of(cloudflare, "both-gone"), "index": name}
+    fixed = {"fingerprint": "m#1", "generation": 1, "schemaRevision": REVISION}
+    await direct.create("SpaceActivation", inputs | fixed)
+    assert meta(cloudflare, database)["schema"] == {
+        "revision": REVISION,
+        "ready": ["tags:string"],
+        "again": ["kind:string"],
+    }
 
 
 async def test_a_database_that_knows_its_index_is_left_as_it_is(

@@ -6,6 +6,7 @@ import pytest
 
 from infra.errors import CfragError
 from infra.provider.values import Values
+from tests.provider.rows import filled
 from tests.provider.support import Direct, LocalCloudflare
 
 KIND = "SpaceActivation"
@@ -72,3 +73,19 @@ async def test_the_end_of_a_stack_with_an_index_is_refused_unless_allowed(
     assert "allowDataLoss" in str(refused.value)
     await direct.delete(KIND, "db", {"index": index, "deletion": "allowed"})
     await direct.delete(KIND, "db", {"index": "already-gone", "deletion": "protected"})
+
+
+async def test_a_database_with_documents_is_kept_too_until_it_is_named(
+    direct: Direct, cloudflare: LocalCloudflare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the index is gone already, or was named."""
+    database = filled(cloudflare, "keeping-db", 2)
+    index = cloudflare.index("keeping", vectors=1)
+    state = {"databaseId": database, "index": index, "deletion": "protected"}
+    monkeypatch.setenv("CFRAG_DELETE_INDEX", index)
+    with pytest.raises(CfragError, match=f"nothing was deleted: its database {database} knows 2 documents"):
+        await direct.delete(KIND, database, state)
+    with pytest.raises(CfragError, match="knows 2 documents"):
+        await direct.delete(KIND, database, state | {"index": "gone-already"})
+    monkeypatch.setenv("CFRAG_DELETE_DATABASE", database)
+    await direct.delete(KIND, database, state)

@@ -90,7 +90,7 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
         else:
             if await vectorize.vector_count(call, new.index):
                 # They are in it only when they have been written once more.
-                await outside.begin_indexing(call, new.database, new.key)
+                await outside.begin_indexing(call, new.database, new.key, new.index_type)
             mutation = await _change(call, new, "create")
         outputs = {"mutationId": mutation.id, "submittedAt": mutation.submitted.isoformat()}
         await _wait(call, new, mutation, outputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from pydantic import Field
 from infra.errors import CfragError
 from infra.provider import d1, ending, outside, vectorize
 from infra.provider.base import Call, Found, Inputs, Resource
-from infra.provider.resources.vectorize_index import DELETE_BY_NAME, way_out
+from infra.provider.resources.vectorize_index import DELETE_BY_NAME
 from infra.provider.values import Values
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ FINGERPRINT = "desired_fingerprint"
 GENERATION = "desired_generation"
 SCHEMA = "desired_schema"
 _WRITE = "INSERT INTO meta(key, value) VALUES {} ON CONFLICT(key) DO UPDATE SET value = excluded.value"
+DELETE_DATABASE = "CFRAG_DELETE_DATABASE"
+"""Environment variable that names, by its id, a database whose loss is wanted."""
 SWEEP = {"kind": "sweep", "cursor": ""}
 
 
@@ -74,14 +77,25 @@ class SpaceActivation(Resource[ActivationInputs]):
         What depends on nothing else goes first, so this is where `pulumi destroy --skip-preview` has touched
         nothing yet; the index and the database, which are protected too, would be the last ones.
         """
-        index = state.get("index")
-        if not index or state.get("deletion") == "allowed" or os.environ.get(DELETE_BY_NAME) == index:
+        if state.get("deletion") == "allowed":
             return
+        index, database = state.get("index"), str(state.get("databaseId", resource_id))
+        if held := [reason async for reason in _held(call, database, index)]:
+            named = f"{DELETE_BY_NAME}={index} {DELETE_DATABASE}={database}" if index else DELETE_DATABASE
+            raise CfragError(
+                f"nothing was deleted: {' and '.join(held)}; to lose that, set cf-rag:rag.allowDataLoss: "
+                f"true and run `pulumi up` first, or name it: run with {named}"
+            )
+
+
+async def _held(call: Call, database: str, index: str | None) -> AsyncIterator[str]:
+    """What a stack would lose and nobody has named: vectors, and what its database says of documents."""
+    if index and os.environ.get(DELETE_BY_NAME) != index:
         count = await vectorize.vector_count(call, index)
         if count is not None:
-            raise CfragError(
-                f"nothing was deleted: this stack's index {index} holds {count:,} vectors; {way_out(index)}"
-            )
+            yield f"this stack's index {index} holds {count:,} vectors"
+    if os.environ.get(DELETE_DATABASE) != database and (count := await outside.documents(call, database)):
+        yield f"its database {database} knows {ending.documents(count)}"
 
 
 async def _recover(call: Call, new: ActivationInputs) -> None:
