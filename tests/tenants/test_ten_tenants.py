@@ -6,7 +6,8 @@ One story, in order: each test begins where the one before it ended.
 import itertools
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -29,7 +30,9 @@ DEFAULTS: dict[str, Any] = {
 }
 # Two configs among ten tenants.
 TENANTS: dict[str, Any] = {name: {} for name in NAMES} | {"t01": {"config": {"search": {"defaultTopK": 5}}}}
-NEIGHBOURS = NAMES[:3]
+# One of each kind: tried with every tenant's credentials on every other one's Worker.
+INTERNAL = "GET /v1/internal/keys"
+SAMPLE = ("GET /v1/docs", "POST /mcp", INTERNAL)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,15 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
 @pytest.fixture(scope="module")
 def keys(town: Town, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return town.keys(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture(scope="module")
+def doors(town: Town, keys: dict[str, str]) -> Iterator[dict[str, "Door"]]:
+    urls = {each["tenant"]: each["url"] for each in town.tenants("status")["tenants"]}
+    # One client: each new one reads all certificates of the machine. workerd closes connections as it likes.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(timeout=60, trust_env=False, limits=limits) as client:
+        yield {name: Door(client, urls[name], keys[name]) for name in NAMES}
 
 
 def test_one_command_stamps_all_but_the_one_that_fails(town: Town) -> None:
@@ -72,22 +84,26 @@ def test_a_resumed_run_that_is_killed_is_resumed_again(town: Town) -> None:
     assert len(town.holds()["workers"]) == 10
 
 
-def test_no_tenants_keys_open_anything_of_anothers(town: Town, keys: dict[str, str]) -> None:
-    urls = {each["tenant"]: each["url"] for each in town.tenants("status")["tenants"]}
-    doors = {name: Door(urls[name], keys[name]) for name in NEIGHBOURS}
+def test_no_tenants_keys_open_anything_of_anothers(doors: dict[str, "Door"]) -> None:
     for door in doors.values():
-        assert door.refusals(door.secret) == set()
-        assert door.refusals(door.key) == door.internal
         # Without any key, nothing of the data can be seen.
-        assert {"POST /v1/search", "GET /v1/docs", "POST /mcp"} | door.internal <= door.refusals(None)
+        assert {"POST /v1/search", *SAMPLE} <= door.closed
+        assert door.refusals(door.secret, SAMPLE) == set()
+        assert door.refusals(door.key, SAMPLE) == {INTERNAL}
     for mine, other in itertools.permutations(doors.values(), 2):
         for credential in (mine.secret, mine.key):
-            assert other.refusals(credential) == other.refusals(None)
+            assert other.refusals(credential, SAMPLE) == set(SAMPLE)
 
 
-def test_what_one_tenant_stores_is_nowhere_else(town: Town, keys: dict[str, str]) -> None:
-    urls = {each["tenant"]: each["url"] for each in town.tenants("status")["tenants"]}
-    doors = {name: Door(urls[name], keys[name]) for name in NEIGHBOURS}
+def test_nor_by_any_other_route(doors: dict[str, "Door"]) -> None:
+    mine, other = doors["t00"], doors["t01"]
+    assert mine.refusals(mine.secret) == set()
+    assert mine.refusals(mine.key) == mine.internal <= mine.closed
+    for credential in (mine.secret, mine.key):
+        assert other.refusals(credential) == other.closed
+
+
+def test_what_one_tenant_stores_is_nowhere_else(town: Town, doors: dict[str, "Door"]) -> None:
     for name, door in doors.items():
         door.call("POST", "/v1/ingest", door.secret, {"id": "note", "body": f"A note of {name}."})
     for name, door in doors.items():
@@ -98,7 +114,7 @@ def test_what_one_tenant_stores_is_nowhere_else(town: Town, keys: dict[str, str]
     for name in NAMES:
         about = indexes.info(f"rag-{name}-768-g1", account_id=town.cloudflare.account)
         assert about
-        assert about.vector_count == (1 if name in NEIGHBOURS else 0)
+        assert about.vector_count == 1
 
 
 def test_every_tenant_has_a_secret_of_its_own_and_none_is_on_disk_in_clear(
@@ -135,6 +151,20 @@ def test_a_changed_config_goes_to_the_canaries_and_then_to_all(town: Town, keys:
     assert town.tenants("run", "--only", "t07", "--", "sh", "-c", f'test "$CFRAG_KEY" = {keys["t07"]}')["ok"]
 
 
+def test_a_rotated_secret_is_handed_over_and_its_neighbours_keep_theirs(
+    town: Town, doors: dict[str, "Door"], tmp_path: Path
+) -> None:
+    mine, other = doors["t01"], doors["t02"]
+    assert town.status_of(town.tenants("rotate-secret", "--only", "t01")) == {"t01": "changed"}
+    new = town.keys(tmp_path / "new", "--only", "t01")["t01"]
+    assert new != mine.secret
+    assert [mine.refusals(each, SAMPLE) for each in (mine.secret, new)] == [set(), set()]
+    assert town.status_of(town.tenants("rotate-secret", "--finish", "--only", "t01")) == {"t01": "changed"}
+    assert [mine.refusals(each, SAMPLE) for each in (mine.secret, new)] == [set(SAMPLE), set()]
+    assert mine.refusals(mine.key, SAMPLE) == {INTERNAL}  # API keys are nothing to it
+    assert [other.refusals(each, SAMPLE) for each in (other.secret, new)] == [set(), set(SAMPLE)]
+
+
 def test_destroyed_tenants_leave_nothing(town: Town) -> None:
     report = town.tenants("destroy", "--yes")
     assert set(town.status_of(report).values()) == {"destroyed"}
@@ -160,7 +190,8 @@ def retries_of(town: Town, name: str) -> Any:
 class Door:
     """Every route of one tenant's Worker, from outside."""
 
-    def __init__(self, url: str, secret: str) -> None:
+    def __init__(self, client: httpx.Client, url: str, secret: str) -> None:
+        self._client = client
         self.url = url
         self.secret = secret
         minted = self.call("POST", "/v1/internal/keys", secret, {"name": "k", "scopes": ["read", "write"]})
@@ -172,13 +203,13 @@ class Door:
             for method in of
         } | {"POST /mcp"}
         self.internal = {route for route in self.routes if "/internal/" in route}
-        assert self.internal
+        self.closed = self.refusals(None)
 
-    def refusals(self, credential: str | None) -> set[str]:
-        """The routes that don't let this credential in."""
-        return {route for route in self.routes if self._status(route, credential) in (401, 403)}
+    def refusals(self, credential: str | None, routes: Iterable[str] = ()) -> set[str]:
+        """The routes, of all or of these, that don't let this credential in."""
+        return {route for route in routes or self.routes if self.status(route, credential) in (401, 403)}
 
-    def _status(self, route: str, credential: str | None) -> int:
+    def status(self, route: str, credential: str | None) -> int:
         method, path = route.split(" ")
         return self.call(method, path, credential).status_code
 
@@ -188,4 +219,4 @@ class Door:
             headers["Authorization"] = f"Bearer {credential}"
         if path == "/mcp" and body is None:
             body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-        return httpx.request(method, self.url + path, json=body, headers=headers, timeout=60, trust_env=False)
+        return self._client.request(method, self.url + path, json=body, headers=headers)

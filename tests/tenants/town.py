@@ -105,12 +105,12 @@ class Town:
         }
         return {kind: sorted(map(str, names)) for kind, names in listed.items()}
 
-    def keys(self, folder: Path) -> dict[str, str]:
+    def keys(self, folder: Path, *options: str) -> dict[str, str]:
         """Every tenant's internal secret, as a command of `tenants run` is given it."""
         folder.mkdir(exist_ok=True)
         script = f'printf %s "$CFRAG_KEY" > "{folder}/$CFRAG_TENANT"; echo "key: $CFRAG_KEY"'
         done = subprocess.run(
-            [*self._command("run"), "--", "sh", "-c", script],
+            [*self._command("run"), *options, "--", "sh", "-c", script],
             cwd=ROOT,
             env=self.environment,
             capture_output=True,
