@@ -140,5 +140,6 @@ def _complain(export: Export, *, finished: bool) -> None:
     else:
         output.complain(
             f"{count} can't be read; {export.partial.path} is kept and not finished. Run the export again to "
-            "try these only, or with --allow-missing to finish without (--json lists all)"
+            "try these only, or with --allow-missing to finish without (--json lists all). An import of an "
+            "older backup with --force brings back what the index has lost"
         )

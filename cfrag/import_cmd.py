@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from cfrag import output
-from cfrag.backup.file import Backup, Json, checked
-from cfrag.backup.fitting import check_documents, check_vectors
+from cfrag.backup.file import Backup, checked
+from cfrag.backup.fitting import check
 from cfrag.backup.listing import list_all, read_space
 from cfrag.backup.restore import Plan, Restored, plan, restore, without
 from cfrag.client import Client
@@ -33,6 +33,9 @@ def import_command(
     skip_existing: Annotated[
         bool, typer.Option("--skip-existing", help="Leave documents alone whose id is there already.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write also what is there already, as after a loss of vectors.")
+    ] = False,
     drop_field: Annotated[
         list[str] | None, typer.Option("--drop-field", metavar="NAME", help="Leave this field out.")
     ] = None,
@@ -51,11 +54,11 @@ def import_command(
     backup = checked(file)
     with (connect_as_operator if vectors else connect)(url) as client:
         target = read_space(client)
-        _check(backup, target, vectors=vectors, drop=drop)
+        check(backup.header, (without(each, drop) for each in backup.lines()), target, vectors=vectors)
         held = list_all(client).states
         planned = plan(backup, held, skip_existing=skip_existing)
         _agree(planned, target["name"], drop, yes=yes)
-        done = _restore(client, backup, planned, held, vectors=vectors, drop=drop)
+        done = _restore(client, backup, planned, held, vectors=vectors, drop=drop, force=force)
         total = int(client.stats()["documents"]["total"])
     lacking = len(held) + planned.new - sum(each.id not in held for each in done.failures) - total
     _show(done, planned, backup, total, as_json=as_json)
@@ -65,13 +68,6 @@ def import_command(
         )
     if done.failures or lacking > 0:
         raise typer.Exit(Exit.SOME_FAILED)
-
-
-def _check(backup: Backup, target: Json, *, vectors: bool, drop: frozenset[str]) -> None:
-    """Raises InputError where the target can't take what is in the file."""
-    if vectors:
-        check_vectors(backup.header, target)
-    check_documents((without(each, drop) for each in backup.lines()), target)
 
 
 def _agree(planned: Plan, name: str, drop: frozenset[str], *, yes: bool) -> None:
@@ -97,6 +93,7 @@ def _restore(
     *,
     vectors: bool,
     drop: frozenset[str],
+    force: bool,
 ) -> Restored:
     with output.progress_bar() as bar:
         task = bar.add_task("importing", total=backup.documents - len(planned.left))
@@ -108,6 +105,7 @@ def _restore(
             existing=held,
             leave=planned.left,
             drop=drop,
+            force=force,
         )
 
 

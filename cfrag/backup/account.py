@@ -46,6 +46,7 @@ class AccountSource:
         self._account = account
         self._database = account.database()
         self._calls = 0
+        self._vectors: dict[str, Json] = {}
         self._space = self._read_space()
 
     @property
@@ -73,6 +74,7 @@ class AccountSource:
         return {"documents": {"total": sum(row["documents"] for row in self._query("counts"))}}
 
     def documents(self, after: str | None, *, content: bool) -> list[Json]:
+        self._vectors.clear()
         most = VECTORIZE_GET_IDS.value if content else _LIST
         rows = self._query("list_rows", after or "", str(most))
         return self._with_content(rows) if content else [self._state(row) for row in rows]
@@ -83,27 +85,23 @@ class AccountSource:
         return found[0] if found else None
 
     def vectors(self, ids: Sequence[str]) -> Json:
-        mark, column = self._space.found["mark"], self._space.columns[1]
-        made = {row["id"] for row in self._query("rows", json.dumps(list(ids))) if row[column] == mark}
+        """Those of documents that were read with their content just before: they came with it."""
         space = {key: self._space.found[key] for key in ("generation", "fingerprint")}
-        found = self._records([doc_id for doc_id in ids if doc_id in made])
-        return {
-            **space,
-            "vectors": [
-                {"id": each["id"], "contentHash": _hash(each), "values": each["values"]}
-                for each in found.values()
-            ],
-        }
+        read = (self._vectors.pop(doc_id, None) for doc_id in ids)
+        return {**space, "vectors": [each for each in read if each is not None]}
 
     def _with_content(self, rows: list[Json]) -> list[Json]:
         found = self._records([row["id"] for row in rows])
-        documents = []
-        for row in rows:
-            state, record = self._state(row), found.get(row["id"])
-            seen = record is not None and _hash(record) == state["contentHash"]
-            content = self._content(record["metadata"]) if record is not None and seen else {}
-            documents.append({**state, **content, "state": "indexed" if seen else "indexing"})
-        return documents
+        return [self._document(row, found.get(row["id"])) for row in rows]
+
+    def _document(self, row: Json, record: Json | None) -> Json:
+        state = self._state(row)
+        if record is None or _hash(record) != state["contentHash"]:
+            return {**state, "state": "indexing"}
+        if row[self._space.columns[1]] == self._space.found["mark"]:
+            vector = {"id": row["id"], "contentHash": state["contentHash"], "values": record["values"]}
+            self._vectors[row["id"]] = vector
+        return {**state, **self._content(record["metadata"]), "state": "indexed"}
 
     def _state(self, row: Json) -> Json:
         return {

@@ -63,16 +63,17 @@ def restore(
     existing: Collection[str],
     leave: frozenset[str],
     drop: frozenset[str],
+    force: bool,
 ) -> Restored:
     """Send all but those to `leave`; `existing` are the target's, `drop` are fields that are not sent.
 
-    Safe to repeat: what the target has already is skipped there. One document that fails doesn't stop the
-    others; what ends the run (no connection, a wrong key) is raised.
+    Safe to repeat: what the target has already is skipped there, unless `force` is set. One document
+    that fails doesn't stop the others; what ends the run (no connection, a wrong key) is raised.
     """
     restored = Restored()
     wanted = (document for document in backup.lines() if document["id"] not in leave)
     for batch in batches(wanted):
-        sent = [_sent(document, vectors=vectors, drop=drop) for document in batch]
+        sent = [_sent(document, vectors=vectors, drop=drop, force=force) for document in batch]
         if vectors:
             results = client.ingest_with_vectors(backup.header["fingerprint"], sent)
         else:
@@ -99,9 +100,10 @@ def batches(documents: Iterable[Json]) -> Iterator[list[Json]]:
         yield batch
 
 
-def _sent(document: Json, *, vectors: bool, drop: frozenset[str]) -> Json:
+def _sent(document: Json, *, vectors: bool, drop: frozenset[str], force: bool) -> Json:
     kept = ("id", "title", "body", "tags", "active", *(("values",) if vectors else ()))
-    return {**{key: document[key] for key in kept}, "metadata": without(document, drop)["metadata"]}
+    sent = {**{key: document[key] for key in kept}, "metadata": without(document, drop)["metadata"]}
+    return {**sent, "forceReindex": True} if force else sent
 
 
 def without(document: Json, drop: frozenset[str]) -> Json:

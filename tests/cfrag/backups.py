@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -187,7 +188,7 @@ class Gate:
             daemon_threads = True
 
             def handle_error(self, request: Any, client_address: Any) -> None:
-                """A client that was killed doesn't read its answer."""
+                """Nothing to say of a client that was killed."""
 
         self._server, self._target = Server(("127.0.0.1", 0), Handler), target
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -206,6 +207,15 @@ class Gate:
     def before(self, path: str, number: int, work: Callable[[], None]) -> None:
         """Do this before the call of that number, from now on, whose path begins so."""
         self.plans.append((path, number + self._passed(path), work))
+
+    def kill_before(self, path: str, number: int, process: "subprocess.Popen[str]") -> None:
+        """End a process by SIGKILL in front of its call, which is not made."""
+
+        def kill() -> None:
+            process.send_signal(signal.SIGKILL)
+            raise ConnectionAbortedError
+
+        self.before(path, number, kill)
 
     def pass_by(self, path: str) -> None:
         self.seen.append(path)

@@ -46,7 +46,7 @@ def test_killed_in_the_middle_it_goes_on_while_documents_come_and_go(
     source, file = filled.source, tmp_path / "backup.jsonl"
     partial = tmp_path / "backup.jsonl.partial"
     running = backups.started(source, "export", file, "--vectors", url=gate.url)
-    gate.before(LIST, 4, lambda: running.send_signal(signal.SIGKILL))
+    gate.kill_before(LIST, 4, running)
     _, complaint = running.communicate(timeout=120)
     assert running.returncode == -signal.SIGKILL, complaint
     assert not file.exists()
@@ -134,6 +134,8 @@ def test_a_file_of_something_else_is_left_alone(filled: Services, tmp_path: Path
 def test_what_can_not_be_read_is_named_and_never_left_out_silently(filled: Services, tmp_path: Path) -> None:
     source, file = filled.source, tmp_path / "backup.jsonl"
     lost = document(77)["id"]
+    older = tmp_path / "older.jsonl"
+    assert cfrag(source, "export", older, "--vectors").returncode == 0
     answer = source.server.api(
         "POST", f"/vectorize/v2/indexes/{source.index}/delete_by_ids", json={"ids": [lost]}
     )
@@ -150,10 +152,12 @@ def test_what_can_not_be_read_is_named_and_never_left_out_silently(filled: Servi
     assert lines(file)[-1]["unreadable"] == [lost]
     assert lost not in contents(file)
 
-    # Once it is there again, only it is read.
+    # An older backup brings it back, and then only it is read.
     whole = tmp_path / "whole.jsonl"
     assert cfrag(source, "export", whole, "--wait", "0").returncode == 1
-    backups.ingest(source, document(77, forceReindex=True))
+    assert f"{len(contents(older))} skipped" in cfrag(source, "import", older, "--vectors").stdout
+    done = cfrag(source, "import", older, "--vectors", "--force")
+    assert f"{len(contents(older))} indexed, 0 skipped, 0 failed" in done.stdout
     assert cfrag(source, "export", whole).returncode == 0
     assert contents(whole) == backups.held(source)
 

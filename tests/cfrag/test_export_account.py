@@ -138,5 +138,6 @@ def test_during_a_replacement_it_reads_the_space_that_answers(server: LocalServe
         assert source.document("d") is None
         assert [each["id"] for each in source.documents("a", content=False)] == ["b", "c"]
         assert source.stats() == {"documents": {"total": 3}}
+        source.documents(None, content=True)
         (vector,) = source.vectors(["a", "b", "c"])["vectors"]
         assert (vector["id"], vector["contentHash"], vector["values"][0]) == ("a", "v1:a", 0.5)

@@ -55,9 +55,7 @@ def test_another_model_embeds_them_and_takes_no_vectors(services: Services, back
         in refused.stderr
     )
     assert "dims is 384 in the file and 768 there" in refused.stderr
-
-    refused = cfrag(other, "import", backup)
-    assert refused.returncode == 2
+    # All that is in the way, at once.
     assert f"field 'draft' is not declared there: {count} documents" in refused.stderr
     assert f"field 'words' is a number in the file and a string there: {count} documents" in refused.stderr
     assert "nothing was written" in refused.stderr
@@ -66,7 +64,7 @@ def test_another_model_embeds_them_and_takes_no_vectors(services: Services, back
     fewer = ("import", backup, "--drop-field", "draft", "--drop-field", "words")
     with Gate(other) as gate:
         running = backups.started(other, *fewer, url=gate.url)
-        gate.before("/v1/ingest/batch", 2, lambda: running.send_signal(signal.SIGKILL))
+        gate.kill_before("/v1/ingest/batch", 2, running)
         running.communicate(timeout=120)
     assert running.returncode == -signal.SIGKILL
     calls = backups.ai_calls(other)
@@ -203,10 +201,10 @@ TARGET: dict[str, Any] = {
     [
         (["a"], {"kind": "a", "flag": True, "count": 2, "short": "ä" * 32}, []),
         (["a", "b"], {}, ["has 2 tags, 1 are kept there (tags.maxPerDocument)"]),
-        ([], {"kind": "c"}, ["field 'kind' is 'c', which is none of its values there"]),
+        ([], {"kind": "c"}, ["field 'kind' has a value that is not declared there"]),
         ([], {"flag": 1}, ["field 'flag' is a number in the file and a boolean there"]),
         ([], {"count": True}, ["field 'count' is a boolean in the file and a number there"]),
-        ([], {"count": 1.5}, ["field 'count' is 1.5, which is none of its values there"]),
+        ([], {"count": 1.5}, ["field 'count' has a value that is not declared there"]),
         ([], {"short": "ä" * 33}, ["field 'short' is filterable there and has more than 64 bytes"]),
         ([], {"x": 1, "y": 2}, ["field 'x' is not declared there", "field 'y' is not declared there"]),
     ],
