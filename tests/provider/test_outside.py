@@ -5,6 +5,7 @@ import json
 import pytest
 
 from infra.errors import CfragError
+from infra.provider.account import ApiFailure
 from infra.provider.values import Values
 from tests.provider.replacing import BASE, LARGE, NEW, OLD, space
 from tests.provider.rows import READY, REVISION, column, empty, filled, meta, put
@@ -275,3 +276,19 @@ async def test_a_migration_of_ours_that_wrangler_applied_is_quiet_and_a_foreign_
     theirs = inputs | {"migrations": files | {"0002_theirs.sql": "CREATE TABLE b(id TEXT);"}}
     assert await direct.check("D1Migrations", theirs, inputs) == {}
     assert json.dumps(await direct.update("D1Migrations", made, refreshed, theirs)).count("0002_theirs") == 2
+
+
+async def test_a_preview_that_may_not_ask_the_database_says_so(
+    direct: Direct, cloudflare: LocalCloudflare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> int:
+        raise ApiFailure("cannot count: Authentication error (HTTP 403)", 403, frozenset({10000}))
+
+    filled(cloudflare, "unread-db", 1)
+    monkeypatch.setattr("infra.provider.outside.lost_documents", refused)
+    assert await direct.check("VectorizeIndex", index("unread")) == {}
+    assert any(
+        "whether documents are lost with index unread can't be read" in line for line in direct.messages.lines
+    )
+    with pytest.raises(CfragError, match="403"):
+        await direct.create("VectorizeIndex", index("unread"))

@@ -63,7 +63,7 @@ class VectorizeIndex(Resource[IndexInputs]):
         if old:
             return _changed(new, old)
         found = await vectorize.get_index(call, new.name)
-        reason = _unfit(found, new) if found else await _lost(call, new)
+        reason = _unfit(found, new) if found else await _lost_as_far_as_known(call, new)
         return [CheckFailure("name", reason)] if reason else []
 
     def planned(self, new: Values, old: Values | None) -> Values:
@@ -164,6 +164,15 @@ def _unfit(found: vectorize.Index, new: IndexInputs) -> str | None:
         f"index {found.name} exists and belongs to {owner}, not to {new.owner}: set cf-rag:rag.adopt: true "
         "if it shall become this stack's"
     )
+
+
+async def _lost_as_far_as_known(call: Call, new: IndexInputs) -> str | None:
+    """As `_lost`: a preview whose token reads only may not ask the database, and an update asks again."""
+    try:
+        return await _lost(call, new)
+    except ApiFailure as failure:
+        await call.warn(f"whether documents are lost with index {new.name} can't be read now ({failure})")
+        return None
 
 
 async def _lost(call: Call, new: IndexInputs) -> str | None:
