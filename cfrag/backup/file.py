@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,18 @@ FORMAT = 1
 HEADER, END = "cfragExport", "cfragExportEnd"
 # What of a space goes into the header; the first ones say whether vectors are comparable.
 SPACE = ("generation", "model", "pooling", "dims", "metric", "fingerprint", "since", "maxTags", "fields")
+
+# What reading says of a file that is no gzip, cut off, or damaged.
+_DAMAGED = (ValueError, EOFError, gzip.BadGzipFile, zlib.error)
+_KINDS: dict[str, Any] = {
+    "id": str,
+    "title": str | None,
+    "body": str,
+    "tags": list,
+    "metadata": dict,
+    "active": bool,
+    "contentHash": str,
+}
 
 Json = dict[str, Any]
 
@@ -35,8 +48,7 @@ def header(service: str, space: Mapping[str, Any], *, vectors: bool) -> Json:
 
 def document_line(document: Mapping[str, Any], values: list[float] | None) -> Json:
     """A document of the API as it is kept."""
-    kept = ("id", "title", "body", "tags", "metadata", "active", "contentHash")
-    line = {key: document[key] for key in kept}
+    line = {key: document[key] for key in _KINDS}
     return line if values is None else {**line, "values": values}
 
 
@@ -88,7 +100,7 @@ def read_header(path: Path) -> Json:
     try:
         with opened(path, "rb") as file:
             found = json.loads(file.readline(1_000_000))
-    except (ValueError, EOFError, gzip.BadGzipFile):
+    except _DAMAGED:
         found = None
     if not isinstance(found, dict) or HEADER not in found:
         raise InputError(f'{path} is no export of cfrag: its first line has no "{HEADER}"')
@@ -97,6 +109,8 @@ def read_header(path: Path) -> Json:
             f"{path} is of format {found[HEADER]}, made by cfrag {found.get('cfrag')}; this one reads format "
             f"{FORMAT}: use that version, or a later one"
         )
+    if missing := [key for key in ("name", "vectors", *SPACE) if key not in found]:
+        raise InputError(f"{path} is no export of cfrag: its first line has no {', '.join(missing)}")
     return found
 
 
@@ -104,6 +118,7 @@ def checked(path: Path) -> Backup:
     """The file, read through to its end once. Raises InputError where it is none, cut off, or changed."""
     first, digest, count = read_header(path), hashlib.sha256(), -1
     end: Json | None = None
+    ids: set[str] = set()
     try:
         with opened(path, "rb") as file:
             for line in file:
@@ -112,17 +127,35 @@ def checked(path: Path) -> Backup:
                     break
                 digest.update(line)
                 count += 1
+                if count:
+                    ids.add(_id_of(line, vectors=first["vectors"]))
             more = bool(file.read(1))
-    except (ValueError, EOFError, gzip.BadGzipFile):
+    except NoDocument:
+        raise InputError(f"{path} is no export of cfrag: line {count + 1} is no document") from None
+    except _DAMAGED:
         raise InputError(_cut_off(path)) from None
     if end is None:
         raise InputError(_cut_off(path))
-    if more or end["documents"] != count or end["sha256"] != digest.hexdigest():
+    whole = (end.get("documents"), end.get("sha256")) == (count, digest.hexdigest())
+    if more or not whole or len(ids) != count:
         raise InputError(
-            f"{path} was changed after it was exported: its end speaks of {end['documents']} documents with "
-            f"another SHA-256 than the {count} that are here; export again, or take another copy"
+            f"{path} was changed after it was exported: its end speaks of {end.get('documents')} documents "
+            f"with another SHA-256 than the {count} that are here; export again, or take another copy"
         )
-    return Backup(path, first, count, tuple(end["unreadable"]))
+    return Backup(path, first, count, tuple(end.get("unreadable") or ()))
+
+
+class NoDocument(Exception):
+    """A line is JSON, but no document."""
+
+
+def _id_of(line: bytes, *, vectors: bool) -> str:
+    """The id in a line. Raises NoDocument for one in which something is missing or of another kind."""
+    found = json.loads(line)
+    kinds = {**_KINDS, "values": list} if vectors else _KINDS
+    if not isinstance(found, dict) or not all(isinstance(found.get(key, ...), kinds[key]) for key in kinds):
+        raise NoDocument
+    return str(found["id"])
 
 
 def _cut_off(path: Path) -> str:

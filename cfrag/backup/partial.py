@@ -62,7 +62,14 @@ class Partial:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as failure:
+            error = error or failure
+        if isinstance(error, OSError) and error.filename is None:
+            # Such as a disk that is full: what is in the file already stays good.
+            reason = f"can't write {self.path}: {error.strerror}; run the export again to go on"
+            raise InputError(reason) from None
 
     @property
     def last(self) -> str | None:

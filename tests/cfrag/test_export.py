@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,6 +161,22 @@ def test_what_can_not_be_read_is_named_and_never_left_out_silently(filled: Servi
     assert f"{len(contents(older))} indexed, 0 skipped, 0 failed" in done.stdout
     assert cfrag(source, "export", whole).returncode == 0
     assert contents(whole) == backups.held(source)
+
+
+def test_a_full_disk_is_said_and_gone_on_from(filled: Services, tmp_path: Path) -> None:
+    file = tmp_path / "backup.jsonl"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
+    try:
+        done = cfrag(filled.source, "export", file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done.returncode == 2
+    assert "can't write" in done.stderr
+    assert "run the export again to go on" in done.stderr
+    done = cfrag(filled.source, "export", file)
+    assert "going on behind" in done.stderr
+    assert contents(file) == backups.held(filled.source)
 
 
 def test_two_exports_do_not_write_one_file(filled: Services, gate: Gate, tmp_path: Path) -> None:

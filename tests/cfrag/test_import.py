@@ -1,5 +1,7 @@
 """Backups brought into services: of the same model with their vectors, of another one, and refused ones."""
 
+import gzip
+import hashlib
 import json
 import signal
 from collections.abc import Callable
@@ -167,14 +169,19 @@ def test_a_file_that_is_not_a_whole_export_is_refused(
     assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.parametrize("name", ["cut.jsonl", "cut.jsonl.gz", "text.jsonl", "empty.jsonl", "none.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["cut.jsonl", "cut.jsonl.gz", "bent.jsonl.gz", "text.jsonl", "empty.jsonl", "none.jsonl"]
+)
 def test_bytes_that_are_no_backup_are_refused_in_one_line(
     services: Services, backup: Path, tmp_path: Path, name: str
 ) -> None:
     file = tmp_path / name
     if name == "cut.jsonl.gz":
-        assert cfrag(services.source, "export", file).returncode == 0
-        file.write_bytes(file.read_bytes()[:-1000])
+        file.write_bytes(gzip.compress(backup.read_bytes())[:-1000])
+    elif name == "bent.jsonl.gz":
+        packed = bytearray(gzip.compress(backup.read_bytes()))
+        packed[len(packed) // 2 : len(packed) // 2 + 20] = bytes(20)
+        file.write_bytes(packed)
     elif name == "cut.jsonl":
         file.write_bytes(backup.read_bytes()[:-10])
     elif name != "none.jsonl":
@@ -183,6 +190,29 @@ def test_bytes_that_are_no_backup_are_refused_in_one_line(
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert name in done.stderr
+
+
+def sealed(part: list[dict[str, Any]]) -> bytes:
+    """Lines as a file with an end that fits them."""
+    lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for each in part]
+    end = part[-1] | {"documents": len(part) - 2, "sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest()}
+    return b"".join(lines[:-1]) + json.dumps(end, separators=(",", ":")).encode() + b"\n"
+
+
+def test_a_file_that_somebody_else_has_made_is_read_with_care(
+    services: Services, backup: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "made.jsonl"
+    file.write_bytes(sealed(lines(backup)))
+    assert cfrag(services.copy, "import", file, "--vectors", "--yes").returncode == 0
+    for changes in ({"tags": None}, {"metadata": []}, {"id": 7}, {"values": "none"}, {"active": 1}):
+        header, first, *rest = lines(backup)
+        file.write_bytes(sealed([header, first | changes, *rest]))
+        done = cfrag(services.copy, "import", file, "--vectors", "--yes")
+        assert (done.returncode, "line 2 is no document" in done.stderr) == (2, True), done.stderr
+    header, *rest = lines(backup)
+    file.write_bytes(sealed([{key: header[key] for key in header if key != "fields"}, *rest]))
+    assert "its first line has no fields" in cfrag(services.copy, "import", file).stderr
 
 
 TARGET: dict[str, Any] = {
