@@ -11,9 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from infra.bundle import sweeps
-from infra.bundle.expressions import MAIN, NEXT, Statement
-
 Side = Literal["main", "next"]
 
 EVERYWHERE_AFTER_MS = 60_000
@@ -92,13 +89,22 @@ def progress_sql(side: Side) -> str:
 
     Missing are also those of which a write is under way; failed are those that its model never takes.
     """
+    # SQLAlchemy is a fifth of a plugin's start, and only the end of a replacement needs it.
+    from infra.bundle import sweeps
+    from infra.bundle.expressions import MAIN, NEXT
+
     return _sql(sweeps.missing(MAIN, NEXT) if side == "main" else sweeps.missing(NEXT, MAIN))
 
 
 def failed_sql(side: Side) -> str:
     """Rows of `id`: at most 1,000 documents that the model of this side's space never takes."""
+    from infra.bundle import sweeps
+    from infra.bundle.expressions import MAIN, NEXT
+
     return _sql(sweeps.never_taken(MAIN if side == "main" else NEXT))
 
 
 def _sql(expression: Any) -> str:
+    from infra.bundle.expressions import Statement
+
     return Statement(expression, ()).sql()
