@@ -15,7 +15,7 @@ from cfrag.errors import InputError
 
 FORMAT = 1
 HEADER, END = "cfragExport", "cfragExportEnd"
-# What of a space goes into the header; the first ones say whether vectors are comparable.
+# What the header says of the space.
 SPACE = ("generation", "model", "pooling", "dims", "metric", "fingerprint", "since", "maxTags", "fields")
 
 # What reading says of a file that is no gzip, cut off, or damaged.

@@ -28,6 +28,10 @@ _SAME = (
 )
 
 
+# All that a service knows is nothing for everybody on this machine.
+_MODE = 0o600
+
+
 class Held(NamedTuple):
     """The last version of a document in the file: where its line begins, its hash and its flag."""
 
@@ -51,6 +55,7 @@ class Partial:
         self._header = header
 
     def __enter__(self) -> Self:
+        self.path.touch(_MODE)
         self._file: IO[bytes] = self.path.open("a+b")
         with ExitStack() as failed:
             failed.callback(self._file.close)
@@ -91,6 +96,7 @@ class Partial:
         whole = self.target.with_name(f"{self.target.stem}.new{self.target.suffix}")
         digest, at = hashlib.sha256(), 0
         self._file.seek(0)
+        whole.touch(_MODE)
         with opened(whole, "wb") as file:
             for line in self._file:
                 if at == 0 or at in keep:

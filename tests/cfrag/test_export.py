@@ -87,6 +87,7 @@ def test_killed_in_the_middle_it_goes_on_while_documents_come_and_go(
         row["content_hash"] for row in source.rows("SELECT content_hash FROM documents")
     }
     assert not partial.exists()
+    assert file.stat().st_mode & 0o777 == 0o600
     body, _, end = file.read_bytes().rstrip(b"\n").rpartition(b"\n")
     assert json.loads(end)["sha256"] == hashlib.sha256(body + b"\n").hexdigest()
 
