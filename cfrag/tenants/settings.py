@@ -56,8 +56,8 @@ class Settings:
             try:
                 self._workspace.create_stack(self._name)
                 return True
-            except automation.StackAlreadyExistsError:
-                pass
+            except (automation.StackAlreadyExistsError, automation.ConcurrentUpdateError):
+                pass  # it is there, and somebody who was killed may have left it locked
             except automation.CommandError as error:
                 raise StackFailed(last_line(error)) from None
         self.restore()

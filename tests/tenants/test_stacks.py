@@ -12,9 +12,11 @@ import pytest
 
 from cfrag.errors import InputError
 from cfrag.pulumi_env import pulumi_env
-from cfrag.tenants.file import Account
+from cfrag.tenants.file import Account, Tenant
+from cfrag.tenants.settings import Settings
 from cfrag.tenants.stacks import Stacks, TenantStack
 from cfrag.tenants.workspace import NoStack, StackFailed
+from infra.config import RagConfig
 
 ACCOUNT = Account("a1" * 16)
 TOKEN = "a-token-of-the-tests-0123456789abcdefghijkl"
@@ -62,6 +64,17 @@ def test_the_lock_of_a_killed_pulumi_is_taken_away(tmp_path: Path, acme: TenantS
     acme.destroy(lambda _: None)
     assert not lock.exists()
     assert "acme" not in stacks.existing()
+
+
+def test_a_lock_hides_no_stack_whose_settings_are_gone(
+    tmp_path: Path, acme: TenantStack, stacks: Stacks
+) -> None:
+    lock = locked_by(tmp_path, socket.gethostname(), a_dead_pid())
+    settings = Settings("acme", stacks.workspace(acme.credentials()))
+    settings.remove()
+    settings.configure(Tenant("acme", ACCOUNT, RagConfig(name="rag"), {"name": "rag"}))
+    assert settings.path.exists()
+    assert lock.exists()
 
 
 def test_the_lock_of_another_machine_is_left_and_its_holder_named(tmp_path: Path, acme: TenantStack) -> None:
