@@ -51,7 +51,9 @@ class _Data:
     def side(self, generation: int) -> Side | None:
         """The columns that say what the index of this generation holds."""
         spaces = Spaces.of(self.meta)
-        space = spaces.find(generation) if spaces else None
+        if spaces is None:
+            return "main"  # no Worker has begun yet: the first space is always this one
+        space = spaces.find(generation)
         return space.side if space else None
 
 
@@ -72,7 +74,8 @@ async def lost_documents(call: Call, database: str | None, generation: int) -> i
         return 0
     other: Side = "next" if side == "main" else "main"
     own, there = _COLUMNS[side][0], _COLUMNS[other][0]
-    where = f"deleted_at IS NULL AND {own} IS NOT NULL AND {there} IS NULL"
+    # What is being written, or is to be verified, was in no other index either.
+    where = f"deleted_at IS NULL AND {there} IS NULL AND ({own} IS NOT NULL OR pending_at IS NOT NULL)"
     sql = f"SELECT COUNT(*) AS n FROM documents WHERE {where}"
     rows = await d1.query(call, data.database, "count the documents of a missing index", sql)
     return int(rows[0]["n"])

@@ -73,6 +73,16 @@ async def test_a_missing_index_whose_documents_the_other_space_holds_is_made_aga
     assert column(cloudflare, database, "content_hash") == ["h"]
 
 
+async def test_rows_that_nobody_has_verified_yet_count_as_documents(
+    direct: Direct, cloudflare: LocalCloudflare
+) -> None:
+    """The database was made again from the vectors a moment ago, and no Worker has seen it."""
+    database = filled(cloudflare, "unseen-db", 2, content_hash=None, pending_hash="+", pending_at=1)
+    cloudflare.sql(database, "DELETE FROM meta WHERE key = 'space'")
+    (reason,) = (await direct.check("VectorizeIndex", index("unseen"))).values()
+    assert "2 documents" in reason
+
+
 async def test_the_index_of_a_stack_without_a_document_is_made_again(
     direct: Direct, cloudflare: LocalCloudflare
 ) -> None:
