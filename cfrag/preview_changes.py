@@ -24,6 +24,7 @@ _VERBS: dict[str, Verb] = {
 ORDER: tuple[Verb, ...] = ("deleted", "replaced", "updated", "created")
 # Their inputs are settings of the embedding space, never secrets: a comment may show them.
 _SHOWN = frozenset({"EmbeddingSpace", "SpaceActivation"})
+_SAID_ELSEWHERE = ("manifest", "bundle", "indexed")
 _PROBLEM = re.compile(r"^error: \S+ resource '[^']*': property \S+ value \{.*\} has a problem: ", re.DOTALL)
 _CAUSED = "Resource monitor has terminated"
 
@@ -102,8 +103,8 @@ def _resources(steps: list[dict[str, Any]]) -> tuple[Change, ...]:
 
 
 def _properties(kind: str, step: Mapping[str, Any]) -> tuple[str, ...]:
-    """What differs. A module's digest says nothing that the Worker's diff doesn't say better."""
-    paths = [path for path in step.get("detailedDiff") or {} if not path.startswith(("manifest", "bundle"))]
+    """What differs, without what other lines or the Worker's diff say better: digests, metadata indexes."""
+    paths = [path for path in step.get("detailedDiff") or {} if not path.startswith(_SAID_ELSEWHERE)]
     old, new = ((step.get(key) or {}).get("inputs") or {} for key in ("oldState", "newState"))
     if kind not in _SHOWN:
         others = ((step.get("oldState") or {}).get("outputs") or {}).get("serving")

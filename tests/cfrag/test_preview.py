@@ -172,6 +172,8 @@ def test_what_is_lost_comes_first_and_a_replacement_is_one_row() -> None:
         ("created", "Queue", "q"),
     ]
     assert changes.resources[1].properties == ("dims",)
+    moved = step("update", "cfrag:index:SpaceActivation", "a", detailedDiff={'indexed["g1-author"]': {}})
+    assert read({"steps": [moved]}).resources[0].properties == ()
     text = comment([StackPreview("s", changes, None, None)], None)
     assert "| **deleted** | D1Database **`db`** |" in text
     assert "| created | Queue `q` |" in text
