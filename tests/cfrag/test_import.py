@@ -205,9 +205,10 @@ def test_a_file_that_somebody_else_has_made_is_read_with_care(
     file = tmp_path / "made.jsonl"
     file.write_bytes(sealed(lines(backup)))
     assert cfrag(services.copy, "import", file, "--vectors", "--yes").returncode == 0
-    for changes in ({"tags": None}, {"metadata": []}, {"id": 7}, {"values": "none"}, {"active": 1}):
+    wrong: dict[str, Any] = {"tags": None, "metadata": [], "id": 7, "values": "none", "active": 1}
+    for key, value in wrong.items():
         header, first, *rest = lines(backup)
-        file.write_bytes(sealed([header, first | changes, *rest]))
+        file.write_bytes(sealed([header, first | {key: value}, *rest]))
         done = cfrag(services.copy, "import", file, "--vectors", "--yes")
         assert (done.returncode, "line 2 is no document" in done.stderr) == (2, True), done.stderr
     header, *rest = lines(backup)
