@@ -45,7 +45,7 @@ class _Data:
     @classmethod
     async def read(cls, call: Call, name: str | None) -> _Data | None:
         database = await d1.find_database(call, name) if name else None
-        meta = await d1.meta(call, database) if database else None
+        meta = await _meta(call, database) if database else None
         return cls(database, meta) if database and meta else None
 
     def side(self, generation: int) -> Side | None:
@@ -57,9 +57,20 @@ class _Data:
         return space.side if space else None
 
 
+async def _meta(call: Call, database: str) -> dict[str, str] | None:
+    """`meta` of a database that has the table of documents too."""
+    meta = await d1.meta(call, database)
+    return meta if meta and await _has_documents(call, database) else None
+
+
+async def _has_documents(call: Call, database: str) -> bool:
+    sql = "SELECT name FROM sqlite_master WHERE name = 'documents'"
+    return bool(await d1.query(call, database, "read the database's tables", sql))
+
+
 async def documents(call: Call, database: str) -> int:
     """How many live documents the database with this id knows; 0 where it is gone or has no tables."""
-    if not await d1.meta(call, database):
+    if not await _meta(call, database):
         return 0
     sql = "SELECT COUNT(*) AS n FROM documents WHERE deleted_at IS NULL"
     rows = await d1.query(call, database, "count the documents", sql)
@@ -151,7 +162,7 @@ async def rows_from_vectors(call: Call, database: str, index: str, schema: str |
     again are API keys.
     """
     count = await vectorize.vector_count(call, index) or 0
-    if not count or count <= await _count(call, database):
+    if not count or not await _has_documents(call, database) or count <= await _count(call, database):
         return 0
     before, cursor = await _count(call, database), None
     doing = f"make rows for the vectors of {index}"
