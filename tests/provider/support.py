@@ -115,6 +115,7 @@ class LocalCloudflare:
         return list(result.results or ())
 
     def stop(self) -> None:
+        self.client.close()
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(30)
 

@@ -4,10 +4,13 @@ import time
 from typing import Any
 
 import pytest
+import yaml
 
+from cfrag.pulumi_env import ROOT
 from tests.provider.support import LocalCloudflare
 from tests.stack.checkout import Checkout, Json, Service
 from tests.stack.conftest import NewCheckout
+from tests.stack.declared import declare
 
 pytestmark = pytest.mark.xdist_group("stack-drift")
 
@@ -124,6 +127,13 @@ def second_version(cloudflare: LocalCloudflare, outputs: Json) -> str:
     ]
     made = workers.versions.create(worker.id, account_id=account, bindings=bindings, **kept)
     return str(made.id)
+
+
+def test_the_settings_for_prod_protect_the_index_and_the_database() -> None:
+    settings = yaml.safe_load((ROOT / "Pulumi.prod.yaml").read_text())
+    found, _ = declare(settings["config"]["cf-rag:rag"])
+    assert {name for name, each in found.items() if each.protect} == {"index-g1", "db"}
+    assert found["activation"].inputs["deletion"] == "protected"
 
 
 def test_drift_of_many_kinds_is_shown_by_one_preview_and_repaired_by_one_up(
