@@ -5,6 +5,7 @@ from typing import Any
 
 from cfrag.pulumi_env import ROOT
 from infra.provider.resources.d1_migrations import statements_of
+from infra.provider.values import Values
 from tests.provider.replacing import BASE, OLD, space
 from tests.provider.support import LocalCloudflare
 
@@ -47,3 +48,14 @@ def meta(cloudflare: LocalCloudflare, database: str) -> dict[str, Any]:
 def column(cloudflare: LocalCloudflare, database: str, name: str) -> list[Any]:
     """One column of all documents, in the order of their ids."""
     return [row[name] for row in cloudflare.sql(database, f"SELECT {name} FROM documents ORDER BY id")]
+
+
+def metadata_index(name: str, **changes: object) -> Values:
+    """Inputs of the metadata index `kind` of an index whose database is `<name>-db`."""
+    return {
+        "index": name,
+        "propertyName": "kind",
+        "indexType": "string",
+        "database": f"{name}-db",
+        **changes,
+    }

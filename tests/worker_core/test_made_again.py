@@ -1,6 +1,7 @@
 """A metadata index that was removed and made again: what it lacks is not kept quiet, and comes back."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,9 @@ async def filled(deploy: Deploy) -> Deployment:
 
 def make_again(platform: Platform, *entries: str) -> None:
     """As somebody removes metadata indexes, and the provider makes them once more and tells D1."""
-    for name, kind in (entry.split(":") for entry in entries):
+    for entry in entries:
+        name, _, found = entry.partition(":")
+        kind: Any = found
         platform.vectorize.delete_metadata_index("g3", name)
         platform.vectorize.create_metadata_index("g3", name, kind)
     platform.sql.execute(REWRITE, ("",)).fetchall()
@@ -45,7 +48,7 @@ def make_again(platform: Platform, *entries: str) -> None:
     ],
 )
 async def test_a_condition_on_it_is_refused_until_every_vector_is_in_it_again(
-    filled: Deployment, platform: Platform, entry: str, condition: dict[str, object], field: str
+    filled: Deployment, platform: Platform, entry: str, condition: dict[str, Any], field: str
 ) -> None:
     before = {hit.id for hit in await filled.search(topK=50, **condition)}
     embedded = platform.calls["ai"]
