@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from infra.provider import rolled_back
+from infra.provider import deployments
 from infra.provider.account import ApiFailure
 from infra.provider.base import Call, Change, CheckFailure, Found, Inputs, Resource
 from infra.provider.values import Values
@@ -85,7 +85,7 @@ class WorkerVersion(Resource[VersionInputs]):
         if new.space and new.spaces and new.space != new.spaces[0]:
             return [CheckFailure("space", _not_granted(new.space, new.spaces[0]))]
         if old and (old.get("bundle"), old.get("bindings")) != (new.bundle, new.bindings):
-            await rolled_back.warn(call, new.worker)
+            await deployments.warn_of_rollback(call, new.worker)
         return [
             CheckFailure(f"bindings.{name}", f"{name} has no text; give it, or bind it as type inherit")
             for name, binding in new.bindings.items()
@@ -132,7 +132,7 @@ class WorkerVersion(Resource[VersionInputs]):
                 return None
             raise
         seen = {"workerId": worker, "versionId": version, "number": found.number}
-        others = await _serving(call, state["worker"], version) if state.get("worker") else None
+        others = await deployments.others(call, state["worker"], version) if state.get("worker") else None
         if others:
             await call.warn(
                 f"requests of Worker {state['worker']} go to version {others}, which this stack did not "
@@ -141,28 +141,6 @@ class WorkerVersion(Resource[VersionInputs]):
         known = {key: value for key, value in state.items() if key != "serving"}
         inputs = {key: value for key, value in known.items() if key not in self.outputs}
         return Found(known | seen | ({"serving": others} if others else {}), inputs or {"workerId": worker})
-
-
-async def _serving(call: Call, worker: str, version: str) -> str | None:
-    """The versions that get a Worker's requests, where that is not this one alone; None where none does."""
-
-    def listed(client: Cloudflare) -> Any:
-        # The SDK's own method looks for pages, which this endpoint doesn't have.
-        return client.get(f"/accounts/{call.account.id}/workers/scripts/{worker}/deployments", cast_to=object)
-
-    try:
-        answer = await call.account.call(f"list the deployments of Worker {worker}", listed)
-    except ApiFailure as failure:
-        if failure.missing:
-            return None
-        raise
-    if not (deployments := answer["result"]["deployments"]):
-        return None
-    newest = max(deployments, key=lambda each: str(each["created_on"]))
-    shares = {str(each["version_id"]): float(each["percentage"]) for each in newest["versions"]}
-    if set(shares) == {version}:
-        return None
-    return ", ".join(f"{each} ({share:g} %)" for each, share in sorted(shares.items()))
 
 
 def _not_granted(wanted: str, granted: str) -> str:

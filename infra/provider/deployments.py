@@ -1,8 +1,8 @@
-"""An earlier version of a Worker that was put back: a deploy of a new one ends that, which is said first."""
+"""Whom a Worker's requests go to, and whether somebody put an earlier version back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infra.provider.account import ApiFailure
@@ -13,31 +13,47 @@ if TYPE_CHECKING:
 
 
 class Deployment(NamedTuple):
-    """Whom a Worker's requests went to, and since when (ISO 8601, UTC)."""
+    """Shares of a Worker's requests in per cent by version, and since when (ISO 8601, UTC)."""
 
-    versions: frozenset[str]
+    shares: Mapping[str, float]
     since: str
 
+    @property
+    def versions(self) -> frozenset[str]:
+        """Ids of the versions that got requests."""
+        return frozenset(self.shares)
 
-async def deployments(call: Call, worker: str) -> list[Deployment]:
+
+async def listed(call: Call, worker: str) -> list[Deployment]:
     """Those of a Worker, newest first; none where there is no such Worker."""
 
-    def listed(client: Cloudflare) -> Any:
+    def ask(client: Cloudflare) -> Any:
         # The SDK's own method looks for pages, which this endpoint doesn't have.
         path = f"/accounts/{call.account.id}/workers/scripts/{worker}/deployments"
         return client.get(path, cast_to=object)
 
     try:
-        answer = await call.account.call(f"list the deployments of Worker {worker}", listed)
+        answer = await call.account.call(f"list the deployments of Worker {worker}", ask)
     except ApiFailure as failure:
         if failure.missing:
             return []
         raise
     found = [
-        Deployment(frozenset(one["version_id"] for one in each["versions"]), str(each["created_on"]))
+        Deployment(
+            {str(one["version_id"]): float(one["percentage"]) for one in each["versions"]},
+            str(each["created_on"]),
+        )
         for each in answer["result"]["deployments"]
     ]
     return sorted(found, key=lambda each: each.since, reverse=True)
+
+
+async def others(call: Call, worker: str, version: str) -> str | None:
+    """The versions that get a Worker's requests, where that is not this one alone; None where none does."""
+    now = next(iter(await listed(call, worker)), None)
+    if now is None or now.versions == {version}:
+        return None
+    return ", ".join(f"{each} ({share:g} %)" for each, share in sorted(now.shares.items()))
 
 
 def replaced_by_an_earlier_one(found: Sequence[Deployment]) -> Deployment | None:
@@ -49,9 +65,9 @@ def replaced_by_an_earlier_one(found: Sequence[Deployment]) -> Deployment | None
     return before if again else None
 
 
-async def warn(call: Call, worker: str) -> None:
+async def warn_of_rollback(call: Call, worker: str) -> None:
     """Tell whoever is about to deploy a new version that an earlier one was put back on purpose."""
-    found = await deployments(call, worker)
+    found = await listed(call, worker)
     if ended := replaced_by_an_earlier_one(found):
         await call.warn(
             f"{worker} was rolled back at {found[0].since[:16].replace('T', ' ')} UTC, from version "
