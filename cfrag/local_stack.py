@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -40,6 +41,7 @@ class LocalStack:
         """Makes the stack where it is missing. Raises DemoFailed where its config file got lost."""
         if pulumi_executable(self.environment) is None:
             raise Unreachable("there is no Pulumi CLI on PATH and none in .cfrag/tools/bin; run: make setup")
+        self.release()
         if not self._exists():
             self._init()
         elif not self.config_path.exists():
@@ -97,13 +99,20 @@ class LocalStack:
         return done.stdout
 
     def release(self) -> None:
-        """Takes the stack back from a `pulumi` of this machine that was killed; one that runs keeps it."""
+        """Takes the stack back from a `pulumi` of this machine that was killed; one that runs keeps it.
+
+        What it was just writing into the state is put back as it was before that.
+        """
         locks = [
             json.loads(file.read_text())
             for file in (self.home / "pulumi/state/.pulumi/locks").rglob("*.json")
         ]
         here = all(lock["hostname"] == socket.gethostname() for lock in locks)
-        if locks and here and all(ends_soon(lock["pid"]) for lock in locks):
+        if not here or not all(ends_soon(lock["pid"]) for lock in locks):
+            return
+        for state in (self.home / "pulumi/state/.pulumi/stacks").rglob(f"{STACK}.json"):
+            mend(state)
+        if locks:
             self.run("cancel", "--yes")
 
     def _exists(self) -> bool:
@@ -136,6 +145,23 @@ class LocalStack:
             salt = yaml.safe_load((Path(scratch) / f"Pulumi.{STACK}.yaml").read_text())["encryptionsalt"]
         source = self.config_path if self.config_path.exists() else TEMPLATE
         self.config_path.write_text(with_salt(source.read_text(), salt))
+
+
+def mend(state: Path) -> None:
+    """Put a state's backup in its place where a kill has cut short its writing, which is not one step."""
+    backup = state.with_name(f"{state.name}.bak")
+    if not _is_json(state) and backup.exists() and _is_json(backup):
+        whole = state.with_name(f"{state.name}.{os.getpid()}.mended")
+        shutil.copyfile(backup, whole)
+        whole.replace(state)
+
+
+def _is_json(file: Path) -> bool:
+    try:
+        json.loads(file.read_bytes())
+    except ValueError:
+        return False
+    return True
 
 
 def ends_soon(pid: int) -> bool:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cfrag.errors import DemoFailed, Unreachable
-from cfrag.local_stack import LocalStack, ends_soon, is_dead, with_salt
+from cfrag.local_stack import LocalStack, ends_soon, is_dead, mend, with_salt
 from cfrag.pulumi_env import LocalApi, pulumi_env
 
 API = LocalApi("http://127.0.0.1:1/client/v4", "t" * 40, "a" * 32)
@@ -106,6 +106,23 @@ def test_the_lock_of_a_killed_up_is_released_and_that_of_a_running_one_is_not(st
     with pytest.raises(DemoFailed, match="pulumi up failed"):
         stack.up()
     assert living.exists()
+
+
+def test_a_state_whose_writing_was_cut_short_is_as_it_was_before(stack: LocalStack) -> None:
+    stack.create()
+    (state,) = (stack.home / "pulumi/state").rglob("local.json")
+    before, backup = state.read_bytes(), state.with_name("local.json.bak")
+    backup.write_bytes(before)
+    for cut in (b"", before[: len(before) // 2]):
+        state.write_bytes(cut)
+        stack.create()
+        assert state.read_bytes() == before
+    assert stack.run("stack", "export")
+    # Half a backup is none: nothing is put in the place of a state that a person may still mend.
+    state.write_bytes(b"{")
+    backup.write_bytes(b"")
+    mend(state)
+    assert state.read_bytes() == b"{"
 
 
 def test_without_a_cli_the_command_that_gets_one_is_named(stack: LocalStack) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
+from cfrag.local_stack import mend
 from cfrag.pulumi_env import ROOT, pulumi_env
 from tests.provider.support import LocalCloudflare
 from tests.stack.cutting import cut_short
@@ -102,11 +103,7 @@ class Checkout:
 
     def unlock(self) -> None:
         """What a person does after a killed `pulumi`: put the last whole state back, and release the lock."""
-        stacks = self.folder / "state/.pulumi/stacks/cf-rag"
-        state, backup = stacks / f"{self.stack}.json", stacks / f"{self.stack}.json.bak"
-        if not is_json(state):
-            # A file backend doesn't write its state in one step.
-            shutil.copy(backup, state)
+        mend(self.folder / f"state/.pulumi/stacks/cf-rag/{self.stack}.json")
         self.run("cancel", "--yes")
 
     def urn(self, name: str) -> str:
@@ -127,14 +124,6 @@ class Checkout:
 
     def service(self) -> "Service":
         return Service(self.outputs()["url"])
-
-
-def is_json(path: Path) -> bool:
-    try:
-        json.loads(path.read_text())
-    except ValueError:
-        return False
-    return True
 
 
 def home_with_packages(folder: Path) -> Path:
