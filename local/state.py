@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +251,9 @@ class State:
         return done.rowcount > 0
 
 
+@lru_cache(maxsize=256)
 def _version(body: str) -> Version:
+    """A version never changes; a list of queues asks for that of each Worker, with hundreds of modules."""
     fields = json.loads(body)
     return Version(**{**fields, "modules": [Module(**module) for module in fields["modules"]]})
 
