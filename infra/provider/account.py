@@ -81,6 +81,8 @@ class Account:
         self.submissions = Submissions()
         # By index, its metadata indexes ("property:type") that were made over vectors no database knew of.
         self.refilled: dict[str, set[str]] = {}
+        # Indexes of this run: nobody else makes metadata indexes in them, so none has to be looked for.
+        self.made: set[str] = set()
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from infra.errors import CfragError
 from infra.provider import vectorize
+from infra.provider.base import Call
 from infra.provider.serving import PartialFailure
 from infra.provider.values import Values, to_plain_map
 from tests.provider.support import Direct, LocalCloudflare
@@ -31,6 +32,30 @@ async def test_a_created_one_is_in_effect(direct: Direct, cloudflare: LocalCloud
     made, state = await direct.create(KIND, wanted(index))
     assert made == "meta-made/tags"
     assert (await direct.read(KIND, made, state)) == state | {"waitSeconds": 300}
+
+
+async def test_in_an_index_of_the_same_run_none_is_looked_for(
+    direct: Direct, cloudflare: LocalCloudflare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    listed = vectorize.metadata_indexes
+
+    async def noted(call: Call, index: str) -> dict[str, str] | None:
+        looked.append(index)
+        return await listed(call, index)
+
+    monkeypatch.setattr(vectorize, "metadata_indexes", noted)
+    space = {"dims": 384, "metric": "cosine", "generation": 1, "owner": "cfrag:shop/calls"}
+    await direct.create("VectorizeIndex", space | {"name": "meta-calls", "database": "calls-db"})
+    for index in ("meta-calls", cloudflare.index("meta-older")):
+        assert await direct.check(KIND, wanted(index)) == {}
+        await direct.create(KIND, wanted(index))
+    assert looked == ["meta-older", "meta-older"]
+    made = cloudflare.client.vectorize.indexes.metadata_index.list(
+        "meta-calls", account_id=cloudflare.account
+    )
+    assert made
+    assert [each.property_name for each in made.metadata_indexes or ()] == ["tags"]
 
 
 async def test_creation_waits_until_it_is_processed(

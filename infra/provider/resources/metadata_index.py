@@ -57,7 +57,7 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
     async def check(self, call: Call, new: MetadataIndexInputs, old: Values | None) -> list[CheckFailure]:
         """Refuse another type while vectors exist: they would be in no index until written again."""
         if old is None:
-            existing = await vectorize.metadata_indexes(call, new.index) or {}
+            existing = await _existing(call, new.index) or {}
             other = existing.get(new.property_name, new.index_type) != new.index_type
             return [CheckFailure("indexType", _unfit(new, existing[new.property_name]))] if other else []
         before = str(old.get("indexType", new.index_type)).lower()
@@ -80,7 +80,7 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
 
     async def create(self, call: Call, new: MetadataIndexInputs) -> tuple[str, Values]:
         """Create the metadata index, or take up an equal one, and wait until it is in effect."""
-        existing = await vectorize.metadata_indexes(call, new.index)
+        existing = await _existing(call, new.index)
         if existing is None:
             raise CfragError(
                 f"index {new.index} does not exist, so {new.property_name} can't be indexed in it"
@@ -130,6 +130,11 @@ class VectorizeMetadataIndex(Resource[MetadataIndexInputs]):
             raise CfragError(
                 f"the deletion of {inputs.key} was not processed within {WAIT_SECONDS} s; run it again"
             )
+
+
+async def _existing(call: Call, index: str) -> dict[str, str] | None:
+    """Types by property name; None where the index is gone."""
+    return {} if index in call.account.made else await vectorize.metadata_indexes(call, index)
 
 
 def _taken_up(new: MetadataIndexInputs, found: str) -> vectorize.Mutation:

@@ -88,6 +88,7 @@ class VectorizeIndex(Resource[IndexInputs]):
 
         try:
             await call.account.call(f"create Vectorize index {new.name}", create)
+            call.account.made.add(new.name)
         except ApiFailure as failure:
             if failure.status != 409 and DUPLICATE_NAME not in failure.codes:
                 raise
@@ -118,6 +119,7 @@ class VectorizeIndex(Resource[IndexInputs]):
         def delete(client: Cloudflare) -> Any:
             return client.vectorize.indexes.delete(resource_id, account_id=call.account.id)
 
+        call.account.made.discard(resource_id)
         try:
             await call.account.call(f"delete Vectorize index {resource_id}", delete)
         except ApiFailure as failure:
