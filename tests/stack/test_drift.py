@@ -71,9 +71,13 @@ def answer(service: Service, condition: Json) -> set[str]:
 
 
 def settled(service: Service) -> None:
-    """Wait until the sweep is done with every document."""
+    """Wait until the sweep is done with every document: looked through, and known to be of the model."""
     end = time.monotonic() + 120
-    while (stats := service.result("GET", "/v1/stats"))["documents"]["pending"] or stats["progress"]:
+    while True:
+        stats = service.result("GET", "/v1/stats")
+        counts = stats["documents"]
+        if not counts["pending"] and not stats["progress"] and set(counts["byModel"]) == {stats["model"]}:
+            return
         assert time.monotonic() < end, stats
         time.sleep(1)
 
