@@ -17,6 +17,7 @@ BATCH_DOCUMENTS = 100  # POST /v1/ingest/batch takes no more
 MAX_WAIT_SECONDS = 60.0
 ATTEMPTS = 6
 TIMEOUT_SECONDS = 120.0  # a batch waits for the embedding model
+_NO_ANSWER = "is CFRAG_URL right, and does it run (on this machine: cfrag local start)?"
 
 
 class Client:
@@ -27,6 +28,7 @@ class Client:
         url: str,
         key: str | None,
         *,
+        key_name: str | None = None,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -35,6 +37,7 @@ class Client:
             base_url=url.rstrip("/"), headers=headers, timeout=TIMEOUT_SECONDS, transport=transport
         )
         self._url = url
+        self._key_name = key_name
         self._sleep = sleep
 
     def __enter__(self) -> Self:
@@ -127,7 +130,7 @@ class Client:
             except httpx.TransportError as error:
                 if last or isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol):
                     raise Unreachable(
-                        f"no answer from {self._url}: {str(error) or type(error).__name__}"
+                        f"no answer from {self._url}: {str(error) or type(error).__name__}; {_NO_ANSWER}"
                     ) from None
                 self._sleep(backoff(attempt))
                 continue
@@ -143,7 +146,10 @@ class Client:
                 return response.json()
             except ValueError:
                 raise Unreachable(f"{self._url} is not a cfrag service: its answer is no JSON") from None
-        raise Refused(describe(response), response.status_code)
+        way_out = ""
+        if response.status_code == HTTPStatus.UNAUTHORIZED and self._key_name:
+            way_out = f"; {self._key_name} must hold a key of this service: cfrag keys mint makes one"
+        raise Refused(describe(response) + way_out, response.status_code)
 
 
 def wait_before_retry(response: httpx.Response, attempt: int) -> float | None:

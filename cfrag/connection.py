@@ -14,7 +14,7 @@ _HINT = 'for the stack on this machine: eval "$(.venv/bin/cfrag local env)"'
 
 def connect(url: str | None) -> Client:
     """A client for the service at `url`, or at CFRAG_URL. Raises InputError where neither is given."""
-    return Client(service_url(url), api_key())
+    return Client(service_url(url), api_key(), key_name="CFRAG_KEY")
 
 
 def connect_as_operator(url: str | None) -> Client:

@@ -138,7 +138,7 @@ def stats_command(url: Url = None, as_json: AsJson = False) -> None:
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in _flat(stats):
-        table.add_row(Text(name), Text(str(value)))
+        table.add_row(Text(name), Text("-" if value is None else str(value)))
     output.out.print(table)
 
 

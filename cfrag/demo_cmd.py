@@ -103,7 +103,10 @@ def ingest_corpus(client: Client, corpus: Path) -> None:
 def run_example(client: Client, example: Example) -> None:
     """Shows a search. Raises DemoFailed where another document stays first for as long as writes may take."""
     output.out.print(
-        f"\n$ cfrag search {shlex.join([example.query, *example.options])}", markup=False, style="bold"
+        f"\n$ cfrag search {shlex.join([example.query, *example.options])}",
+        markup=False,
+        soft_wrap=True,
+        style="bold",
     )
     deadline = time.monotonic() + VISIBLE_SECONDS
     while True:
@@ -120,6 +123,7 @@ def run_example(client: Client, example: Example) -> None:
 def show_ways_on(url: str, seconds: float) -> None:
     lines = (
         f"\nDone in {seconds:.0f} s. The Worker runs at {url}",
+        f"  dashboard:        {url}/ (its key: CFRAG_KEY of `.venv/bin/cfrag local env`)",
         f"  API, to try out:  {url}/docs",
         f"  OpenAPI:          {url}/openapi.json",
         '  by hand:          eval "$(.venv/bin/cfrag local env)", then .venv/bin/cfrag search "...",',

@@ -48,6 +48,8 @@ def export_command(
     Interrupted, it goes on where it was if it is run again with the same FILE. The service may be written to
     meanwhile. Exit code 1 where a document can't be read.
     """
+    if file.is_dir():
+        raise InputError(f"{file} is a folder: give the name of a file")
     if file.exists() and not force:
         raise InputError(f"{file} exists: give another name, or --force to replace it")
     with _opened(stack, url, vectors=vectors) as (source, address):

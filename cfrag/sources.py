@@ -45,7 +45,12 @@ def read(file: Path, base: Path, fields: Sequence[str] = ()) -> Iterator[Item]:
     """The documents of one file. `fields` are front-matter keys that become metadata."""
     try:
         text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        yield Item(
+            str(file), None, f"is no text in UTF-8 (byte {error.start + 1}): convert it, or leave it out"
+        )
+        return
+    except OSError as error:
         yield Item(str(file), None, f"can't be read: {error}")
         return
     if file.suffix.lower() in MARKDOWN:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import httpx
 
@@ -14,8 +15,9 @@ def test_the_demo_deploys_ingests_and_finds(deployed: Deployed) -> None:
     assert re.search(r"\d+ created", output)
     assert re.search(r"(\d+) documents: \1 indexed, 0 skipped, 0 failed", output)
     for example in EXAMPLES:
-        assert example.query in output
+        assert shlex.join([example.query, *example.options]) in output, "on one line, to be copied"
     assert f"{deployed.url}/docs" in output
+    assert f"dashboard:        {deployed.url}/ " in output
     assert "make stop" in output
 
 
@@ -34,6 +36,7 @@ def test_a_second_demo_changes_nothing_and_embeds_nothing(deployed: Deployed) ->
 
 def test_the_pages_that_the_demo_names_are_there(deployed: Deployed) -> None:
     assert httpx.get(f"{deployed.url}/docs").status_code == 200
+    assert "<!doctype html>" in httpx.get(f"{deployed.url}/").text.lower()
     assert "/v1/search" in httpx.get(f"{deployed.url}/openapi.json").json()["paths"]
 
 

@@ -135,11 +135,14 @@ def test_hits_are_shown_as_they_are_written_square_brackets_too(
 
 
 def test_stats_are_shown_flat_and_as_json(as_user: ScriptedService, capsys: Output) -> None:
-    as_user.answer(Answer(body={"state": "ok", "documents": {"total": 7}}))
+    stats = {"state": "ok", "documents": {"total": 7}, "progress": None}
+    as_user.answer(Answer(body=stats))
     assert main(["stats"]) == 0
-    assert "documents.total" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "documents.total" in shown
+    assert "None" not in shown
     assert main(["stats", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"state": "ok", "documents": {"total": 7}}
+    assert json.loads(capsys.readouterr().out) == stats
 
 
 @pytest.mark.parametrize("name", ["CFRAG_URL", "CFRAG_KEY"])
@@ -184,6 +187,19 @@ def test_a_folder_that_cannot_be_written_is_named_without_a_traceback(capsys: Ou
     streams = capsys.readouterr()
     assert str(tmp_path / "file") in streams.err
     assert "Traceback" not in streams.err
+
+
+def test_a_wrong_key_is_said_with_the_variable_that_holds_it(
+    as_user: ScriptedService, capsys: Output
+) -> None:
+    as_user.answer(Answer(401, {"title": "No valid credentials"}))
+    assert main(["stats"]) == 4
+    assert "CFRAG_KEY must hold a key of this service" in capsys.readouterr().err
+
+
+def test_an_export_into_a_folder_is_refused_before_anything_is_read(capsys: Output, tmp_path: Path) -> None:
+    assert main(["export", str(tmp_path), "--force"]) == 2
+    assert f"{tmp_path} is a folder" in capsys.readouterr().err
 
 
 def test_an_unknown_stack_is_named_with_those_that_exist(capsys: Output, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_file_that_is_no_utf8_is_a_failure_of_that_file(tmp_path: Path) -> Non
     (tmp_path / "latin.md").write_bytes("café".encode("latin-1"))
     (item,) = read_all(tmp_path)
     assert item.problem is not None
-    assert item.problem.startswith("can't be read")
+    assert item.problem.startswith("is no text in UTF-8 (byte 4)")
 
 
 def test_a_missing_or_useless_path_is_refused(tmp_path: Path) -> None:
