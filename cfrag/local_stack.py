@@ -1,12 +1,8 @@
 """The stack `local`: its config file, and the real Pulumi CLI run on it."""
 
 import json
-import os
-import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,13 +10,12 @@ from typing import Any
 import yaml
 
 from cfrag.errors import DemoFailed, Unreachable
+from cfrag.file_backend import take_back
 from cfrag.pulumi_env import ROOT, STACK, TEMPLATE, config_file, pulumi_executable, secret_file
 from infra.bundle.project import stack_config
 from infra.config import RagConfig
 
 _SECRETS = frozenset({"cf-rag:internalApiSecret", "cloudflare:apiToken"})
-# A process that was killed is still there for a moment.
-_ENDING_SECONDS = 2.0
 
 
 class LocalStack:
@@ -103,16 +98,7 @@ class LocalStack:
 
         What it was just writing into the state is put back as it was before that.
         """
-        locks = [
-            json.loads(file.read_text())
-            for file in (self.home / "pulumi/state/.pulumi/locks").rglob("*.json")
-        ]
-        here = all(lock["hostname"] == socket.gethostname() for lock in locks)
-        if not here or not all(ends_soon(lock["pid"]) for lock in locks):
-            return
-        for state in (self.home / "pulumi/state/.pulumi/stacks").rglob(f"{STACK}.json"):
-            mend(state)
-        if locks:
+        if take_back(self.home / "pulumi/state", STACK):
             self.run("cancel", "--yes")
 
     def _exists(self) -> bool:
@@ -145,49 +131,6 @@ class LocalStack:
             salt = yaml.safe_load((Path(scratch) / f"Pulumi.{STACK}.yaml").read_text())["encryptionsalt"]
         source = self.config_path if self.config_path.exists() else TEMPLATE
         self.config_path.write_text(with_salt(source.read_text(), salt))
-
-
-def mend(state: Path) -> None:
-    """Put a state's backup in its place where a kill has cut short its writing, which is not one step."""
-    backup = state.with_name(f"{state.name}.bak")
-    if not _is_json(state) and backup.exists() and _is_json(backup):
-        whole = state.with_name(f"{state.name}.{os.getpid()}.mended")
-        shutil.copyfile(backup, whole)
-        whole.replace(state)
-
-
-def _is_json(file: Path) -> bool:
-    try:
-        json.loads(file.read_bytes())
-    except ValueError:
-        return False
-    return True
-
-
-def ends_soon(pid: int) -> bool:
-    """Whether a process is dead, or about to be: one that was killed needs a moment to end."""
-    deadline = time.monotonic() + _ENDING_SECONDS
-    while not is_dead(pid):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def is_dead(pid: int) -> bool:
-    """Whether no such process runs; one that has ended but still waits to be collected doesn't run."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    try:
-        # "pid (name) state …": the name may hold anything, so the last bracket counts.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
-    except FileNotFoundError:
-        # No /proc on this system, or the process has just gone; then the next try finds out.
-        return False
 
 
 def with_salt(text: str, salt: str) -> str:

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import yaml
 from pulumi import automation
 
 from cfrag.errors import InputError, Unreachable
-from cfrag.local_stack import is_dead
+from cfrag.file_backend import is_dead, take_back
 from cfrag.pulumi_env import ROOT
 from cfrag.tenants.events import Listener, Progress
 from cfrag.tenants.file import ACCOUNT, TOKEN, Account, Tenant
@@ -49,7 +50,8 @@ class Stacks:
         self._environment = dict(environment or {})
         self._secrets_provider = secrets_provider
         self._command = pulumi_command()
-        self.folder = folder / digest(self._backend())
+        self.backend = self._backend()
+        self.folder = folder / digest(self.backend)
         self._write_project()
 
     def of(self, name: str, account: Account | None) -> "TenantStack":
@@ -93,6 +95,11 @@ class Stacks:
             pulumi_command=self._command,
         )
 
+    def mend(self, name: str) -> None:
+        """Make a state whole whose writing a kill has cut short, where the backend is a folder."""
+        if self.backend.startswith("file://"):
+            take_back(Path(unquote(urlsplit(self.backend).path)), name)
+
     def environment(self) -> dict[str, str]:
         return os.environ | self._environment
 
@@ -126,6 +133,7 @@ class TenantStack:
         self.name = name
         self._stacks = stacks
         self._account = account
+        stacks.mend(name)
         self._workspace = stacks.workspace(self.credentials())
         self._settings = Settings(name, self._workspace)
 

@@ -12,7 +12,7 @@ from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.runtime import proto
 from pulumi.runtime.proto import provider_pb2, status_pb2
 
-from cfrag.local_stack import is_dead
+from cfrag.file_backend import is_dead
 from cfrag.pulumi_env import ROOT
 from infra.errors import CfragError
 from infra.provider.engine import Engine

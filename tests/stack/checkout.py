@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
-from cfrag.local_stack import mend
+from cfrag.file_backend import mend
 from cfrag.pulumi_env import ROOT, pulumi_env
 from tests.provider.support import LocalCloudflare
 from tests.stack.cutting import cut_short
