@@ -233,9 +233,11 @@ class _Loader(yaml.SafeLoader):
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file. Raises ConfigError with the line at fault."""
     try:
-        return yaml.load(path.read_text(), Loader=_Loader)
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except FileNotFoundError:
         raise ConfigError([(str(path), "does not exist; name another with --file")]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError([(path.name, f"is no text in UTF-8 (byte {error.start + 1})")]) from None
     except yaml.YAMLError as error:
         raise ConfigError([(path.name, " ".join(str(error).split()))]) from None
 

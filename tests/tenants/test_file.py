@@ -155,3 +155,9 @@ def test_only_keeps_the_files_order_and_refuses_who_is_not_in_it(tmp_path: Path)
 def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere.yaml: does not exist"):
         load(tmp_path / "nowhere.yaml", ENVIRONMENT)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tenants.yaml").write_bytes(b"tenants:\n  caf\xe9:\n")
+    with pytest.raises(ConfigError, match=r"tenants.yaml: is no text in UTF-8 \(byte 15\)"):
+        load(tmp_path / "tenants.yaml", ENVIRONMENT)
