@@ -31,6 +31,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 INTERRUPTED = 130
 DELETE_BATCH = 100
+WATCHING = "the Worker goes on by itself; to look again: cfrag dims status, or cfrag dims start"
 # An isolate looks every 60 s, and a cut-over waits until all of them know of both spaces.
 TAKE_OVER_SECONDS = 300.0
 
@@ -196,7 +197,7 @@ def _up(opened: Stack) -> None:
     try:
         opened.up()
     except KeyboardInterrupt:
-        output.say("interrupted: run the same command again, which goes on from here")
+        output.say(output.AGAIN)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -205,7 +206,7 @@ def _follow(opened: Stack, account: StackAccount, until: tuple[Phase, ...]) -> S
     config, seconds = opened.config, 1.0 if opened.name == STACK else 5.0
     settling = 0.0
     try:
-        with output.progress_bar() as bar:
+        with output.progress_bar(WATCHING) as bar:
             task = bar.add_task("embedding again", total=None)
             while True:
                 status = reading.read(account, config)
@@ -216,7 +217,6 @@ def _follow(opened: Stack, account: StackAccount, until: tuple[Phase, ...]) -> S
                 settled = status.phase in ("settling", "behind", "taking over", "ending")
                 settling = settling + seconds if settled else 0.0
     except KeyboardInterrupt:
-        output.say("the Worker goes on by itself; to look again: cfrag dims status, or cfrag dims start")
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -1,14 +1,32 @@
 """What a `pulumi` that was killed leaves in a backend of files: a lock, and a state that is half written."""
 
+import contextlib
 import json
 import os
 import shutil
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 # A process that was killed is still there for a moment.
 _ENDING_SECONDS = 2.0
+
+
+def worked_on_by(folder: Path, stack: str) -> int | None:
+    """The process of this machine that works on a stack, if one does."""
+    pids = [lock["pid"] for lock in _locks(folder, stack) if lock["hostname"] == socket.gethostname()]
+    return next((pid for pid in pids if not ends_soon(pid)), None)
+
+
+def _locks(folder: Path, stack: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for file in (folder / ".pulumi/locks").rglob("*.json"):
+        # One that is released at this moment is none.
+        with contextlib.suppress(FileNotFoundError):
+            if file.parent.name == stack:
+                found.append(json.loads(file.read_text()))
+    return found
 
 
 def take_back(folder: Path, stack: str) -> bool:
@@ -17,11 +35,7 @@ def take_back(folder: Path, stack: str) -> bool:
     `folder` is that of the backend, with `.pulumi` in it. A `pulumi` that runs, or that ran on another
     machine, keeps its stack.
     """
-    locks = [
-        json.loads(file.read_text())
-        for file in (folder / ".pulumi/locks").rglob("*.json")
-        if file.parent.name == stack
-    ]
+    locks = _locks(folder, stack)
     here = all(lock["hostname"] == socket.gethostname() for lock in locks)
     if not here or not all(ends_soon(lock["pid"]) for lock in locks):
         return False

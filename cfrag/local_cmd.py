@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.table import Table
@@ -34,6 +35,8 @@ def start_command(
 ) -> None:
     """Start it in the background. Where it runs already, that is fine."""
     running = local_process.start(store.home(), port)
+    if port and urlsplit(running.url).port != port:
+        raise InputError(f"it runs at {running.url}, not at port {port}: first run `cfrag local stop`")
     if vectorize_delay is not None:
         running.call("PUT", "/__local/settings", {"vectorizeDelaySeconds": vectorize_delay})
     if as_json:

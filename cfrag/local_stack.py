@@ -3,14 +3,16 @@
 import json
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from cfrag import output
 from cfrag.errors import DemoFailed, Unreachable
-from cfrag.file_backend import take_back
+from cfrag.file_backend import take_back, worked_on_by
 from cfrag.pulumi_env import ROOT, STACK, TEMPLATE, config_file, pulumi_executable, secret_file
 from infra.bundle.project import stack_config
 from infra.config import RagConfig
@@ -19,9 +21,13 @@ _SECRETS = frozenset({"cf-rag:internalApiSecret", "cloudflare:apiToken"})
 
 
 class LocalStack:
-    """`home` keeps the state; `environment` is that of `pulumi_env.pulumi_env`."""
+    """`home` keeps the state; `environment` is that of `pulumi_env.pulumi_env`.
 
-    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+    `patience` is how many seconds another `pulumi` is waited for.
+    """
+
+    def __init__(self, home: Path, environment: Mapping[str, str], *, patience: float = 300.0) -> None:
+        self.patience = patience
         self.home = home.resolve()
         self.environment = dict(environment)
         self.config_path = config_file(self.home)
@@ -98,8 +104,20 @@ class LocalStack:
 
         What it was just writing into the state is put back as it was before that.
         """
+        self._wait_for_others()
         if take_back(self.home / "pulumi/state", STACK):
             self.run("cancel", "--yes")
+
+    def _wait_for_others(self) -> None:
+        """A `pulumi` whose caller was killed goes on for a while, and so may somebody else's."""
+        deadline, told = time.monotonic() + self.patience, 0
+        while pid := worked_on_by(self.home / "pulumi/state", STACK):
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"process {pid} still works on the stack {STACK}: wait, or end it")
+            if pid != told:
+                output.say(f"process {pid} works on the stack {STACK}: waiting for its end ...")
+            told = pid
+            time.sleep(0.2)
 
     def _exists(self) -> bool:
         command = ["pulumi", "stack", "ls", "--json", "--non-interactive"]

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 # Highlighting and emoji would change what documents say.
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
+
+AGAIN = "interrupted: run the same command again, which goes on from here"
 
 
 def print_json(data: Any) -> None:
@@ -26,10 +30,16 @@ def complain(message: str) -> None:
     err.print(f"cfrag: {message}", markup=False, soft_wrap=True, style="red")
 
 
-def progress_bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err
-    )
+@contextmanager
+def progress_bar(interrupted: str = AGAIN) -> Iterator[Progress]:
+    """A bar; who interrupts it is told what then holds."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    try:
+        with Progress(*columns, console=err) as bar:
+            yield bar
+    except KeyboardInterrupt:
+        say(interrupted)
+        raise
 
 
 def plural(count: int, noun: str) -> str:

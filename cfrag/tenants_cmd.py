@@ -15,7 +15,7 @@ from cfrag.errors import Exit, InputError
 from cfrag.plugins import ensure_cloudflare_plugin
 from cfrag.pulumi_env import pulumi_env
 from cfrag.tenants import file, pace
-from cfrag.tenants.file import Tenants
+from cfrag.tenants.file import Account, Tenants
 from infra.bundle import store
 from infra.catalog import API_CALLS_PER_5_MIN
 
@@ -198,7 +198,11 @@ def schema_command() -> None:
 
 
 def _load(path: Path, local: bool) -> Tenants:
-    """The file's tenants, this process's environment having been set for where they live."""
+    """The file's tenants, this process's environment having been set for where they live.
+
+    On this machine there is one account, whatever accounts the file names.
+    """
+    everybody: Account | None = None
     if local:
         home = store.home()
         running = local_process.need(home)
@@ -206,10 +210,11 @@ def _load(path: Path, local: bool) -> Tenants:
         ensure_cloudflare_plugin(environment)
         os.environ.clear()
         os.environ.update(environment)
+        everybody = Account(running.account_id)
     # It would be every stack's settings file.
     os.environ.pop("PULUMI_OPTION_CONFIG_FILE", None)
     os.environ.setdefault("PULUMI_SKIP_UPDATE_CHECK", "true")
-    return file.load(path, os.environ)
+    return file.load(path, os.environ, everybody=everybody)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,10 +113,17 @@ class Tenants:
         return tuple(tenant for tenant in self.all if not names or tenant.name in names)
 
 
-def load(path: Path, environment: Mapping[str, str] = os.environ, root: Path = ROOT) -> Tenants:
+def load(
+    path: Path,
+    environment: Mapping[str, str] = os.environ,
+    root: Path = ROOT,
+    *,
+    everybody: Account | None = None,
+) -> Tenants:
     """The tenants of a file. Raises ConfigError with every fault, each by its path in the file.
 
-    Without `accounts` in the file, CLOUDFLARE_ACCOUNT_ID of the environment is everybody's account.
+    Without `accounts` in the file, CLOUDFLARE_ACCOUNT_ID of the environment is everybody's account. What
+    the file says of accounts and of the secrets provider does not count where `everybody` is given.
     """
     raw = read_yaml(path)
     try:
@@ -133,6 +140,9 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, root: Path = R
     faults += _same_names(tenants)
     if faults:
         raise ConfigError(_in_file(path, list(dict.fromkeys(faults))))
+    if everybody is not None:
+        there = tuple(replace(each, account=everybody) for each in tenants)
+        return Tenants(path, there, None)
     return Tenants(path, tuple(tenants), file.secrets_provider)
 
 

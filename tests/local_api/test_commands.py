@@ -72,6 +72,8 @@ def test_start_is_ready_when_it_returns_and_can_be_repeated(cfrag: Cfrag) -> Non
     with Cloudflare(api_token=info["token"], base_url=base_url, max_retries=0) as client:
         assert client.user.tokens.verify()
     assert cfrag.json("start") == first
+    said = cfrag.run("start", "--port", "9", code=2)
+    assert f"it runs at {first['url']}, not at port 9" in said
 
 
 def test_two_starts_at_once_make_one_server(cfrag: Cfrag) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cfrag.tenants.file import Tenants, load, merged
+from cfrag.pulumi_env import ROOT
+from cfrag.tenants.file import Account, Tenants, load, merged
 from infra.errors import ConfigError
 
 ACCOUNT = "0" * 32
@@ -130,6 +131,14 @@ def test_without_accounts_in_the_file_the_environment_names_it(tmp_path: Path) -
     text = "defaults: {config: {name: rag}}\ntenants: {acme: }"
     assert written(tmp_path, text).all[0].account.id == ACCOUNT
     assert "CLOUDFLARE_ACCOUNT_ID is not set" in faults(tmp_path, text, {})[0]
+
+
+def test_on_this_machine_everybody_is_on_its_one_account() -> None:
+    example = ROOT / "examples/tenants.yaml"
+    assert {each.account.id for each in load(example, ENVIRONMENT).all} != {ACCOUNT}
+    here = load(example, ENVIRONMENT, everybody=Account(ACCOUNT))
+    assert {each.account for each in here.all} == {Account(ACCOUNT, "CLOUDFLARE_API_TOKEN")}
+    assert here.secrets_provider is None
 
 
 def test_one_of_several_accounts_has_to_be_chosen(tmp_path: Path) -> None:
