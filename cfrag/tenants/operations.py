@@ -22,7 +22,7 @@ from cfrag.tenants.stacks import Stacks
 from cfrag.tenants.workspace import NoStack, StackFailed
 from infra.errors import CfragError
 
-# API calls that one stack is given; bench/tenants.py counted 61 for a new one with five metadata indexes, at
+# API calls that one stack is given; bench/tenants.py counted 52 for a new one with five metadata indexes, at
 # most 5 for a change, 3 for a preview, 8 for a destroy. Waiting for Vectorize takes a few more.
 UP_CALLS = 80
 PLAN_CALLS = 10
