@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from cfrag.groups import grouped
 from cfrag.stack_account import StackAccount
 from infra.catalog import QUEUE_CONSUMER_BATCH, QUEUE_SEND_BATCH, QUEUE_SEND_BATCH_BYTES
 
@@ -220,13 +221,4 @@ def _bytes(letter: DeadLetter) -> int:
 
 def _groups(sized: Sequence[tuple[DeadLetter, int]]) -> Iterator[list[DeadLetter]]:
     """The messages in order, as many together as one call takes."""
-    group: list[DeadLetter] = []
-    used = 0
-    for letter, size in sized:
-        if group and (len(group) == QUEUE_SEND_BATCH.value or used + size > QUEUE_SEND_BATCH_BYTES.value):
-            yield group
-            group, used = [], 0
-        group.append(letter)
-        used += size
-    if group:
-        yield group
+    return grouped(sized, QUEUE_SEND_BATCH.value, QUEUE_SEND_BATCH_BYTES.value)

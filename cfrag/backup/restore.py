@@ -7,6 +7,7 @@ from typing import Any
 from cfrag.backup.file import Backup, Json, encoded
 from cfrag.backup.listing import State
 from cfrag.client import BATCH_DOCUMENTS, Client, describe_problem
+from cfrag.groups import grouped
 from cfrag.ingest import Failure
 
 # A request's body may have 4 MiB; a document is at most some 70 KB with its vector.
@@ -87,17 +88,7 @@ def restore(
 
 def batches(documents: Iterable[Json]) -> Iterator[list[Json]]:
     """As many at a time as a request takes, by number and by bytes."""
-    batch: list[Json] = []
-    size = 0
-    for document in documents:
-        needed = len(encoded(document))
-        if batch and (len(batch) == BATCH_DOCUMENTS or size + needed > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(document)
-        size += needed
-    if batch:
-        yield batch
+    return grouped(((each, len(encoded(each))) for each in documents), BATCH_DOCUMENTS, BATCH_BYTES)
 
 
 def _sent(document: Json, *, vectors: bool, drop: frozenset[str], force: bool) -> Json:
