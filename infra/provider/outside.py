@@ -68,10 +68,10 @@ async def _has_documents(call: Call, database: str) -> bool:
     return bool(await d1.query(call, database, "read the database's tables", sql))
 
 
-async def documents(call: Call, database: str) -> int:
-    """How many live documents the database with this id knows; 0 where it is gone or has no tables."""
+async def documents(call: Call, database: str) -> int | None:
+    """How many live documents the database with this id knows; None where it is gone or has no tables."""
     if not await _meta(call, database):
-        return 0
+        return None
     sql = "SELECT COUNT(*) AS n FROM documents WHERE deleted_at IS NULL"
     rows = await d1.query(call, database, "count the documents", sql)
     return int(rows[0]["n"])

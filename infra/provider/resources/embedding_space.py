@@ -8,7 +8,7 @@ from pydantic import Field
 
 from infra.catalog import VECTORIZE_DIMENSIONS
 from infra.errors import CfragError
-from infra.provider import d1, ending, vectorize
+from infra.provider import d1, ending, outside, vectorize
 from infra.provider.base import Call, CheckFailure, Found, Inputs, Resource
 from infra.provider.gate import (
     KEY,
@@ -21,8 +21,6 @@ from infra.provider.gate import (
     replacing_setting,
 )
 from infra.provider.values import Values
-
-_DOCUMENTS = "SELECT COUNT(*) AS n FROM documents WHERE deleted_at IS NULL"
 
 
 class SpaceInputs(Inputs):
@@ -236,10 +234,8 @@ async def _documents(call: Call, new: SpaceInputs) -> str:
     """How many documents the stack has, in words."""
     try:
         database = await d1.find_database(call, new.database)
-        if database is None or not await d1.meta(call, database):
-            return "no document"
-        rows = await d1.query(call, database, "count the documents", _DOCUMENTS)
+        count = await outside.documents(call, database) if database else None
     except CfragError as error:
         # A preview with a token that reads only may not ask the database; that is no reason against it.
         return f"every document (how many can't be read now: {error})"
-    return ending.documents(int(rows[0]["n"]))
+    return "no document" if count is None else ending.documents(count)
